@@ -175,10 +175,10 @@ pub trait View: Send + Sync {
     ) -> BoxFuture<'a, Result<Vec<(Bytes, Record)>, Fault>>;
 }
 
-/// Where the bytes of a new extent come from. `Ok(None)` is the end. The engine asks again only after it has taken the
-/// bytes it was given, so memory per body is bounded by what one call returns.
+/// Where the bytes of a new extent come from. Each call gives between 1 and `bytes_max` bytes; `Ok(None)` is the end. The
+/// engine asks again only after it has taken the bytes it was given, so memory per body is bounded by one call's worth.
 pub trait Source: Send {
-    fn next(&mut self) -> BoxFuture<'_, Result<Option<Bytes>, SourceError>>;
+    fn next(&mut self, bytes_max: usize) -> BoxFuture<'_, Result<Option<Bytes>, SourceError>>;
 }
 
 /// The source could not give what it promised: the client went away, or the body was not what it claimed. The engine
@@ -214,9 +214,9 @@ pub trait Engine: Send + Sync {
     /// Applies the batch if all its guards hold, and returns when it is durable.
     fn commit<'a>(&'a self, partition: &'a PartitionId, batch: Batch) -> BoxFuture<'a, Result<Revision, CommitError>>;
 
-    /// Takes bytes from `source` until it ends or `bytes_max` (at most `EXTENT_BYTES_MAX`) have been taken; the source
-    /// gives no more than it is asked for in total, or the rest is an error of the caller's. The extent is immutable
-    /// from here on, and durable when a commit that names it is. `None` if the source was at its end already.
+    /// Takes bytes from `source` until it ends or `bytes_max` (at most `EXTENT_BYTES_MAX`) have been taken; what the source
+    /// still has is the next extent's. Immutable from here on, and durable when a commit that names it is. `None` if the
+    /// source was at its end already.
     fn write_extent<'a>(
         &'a self,
         source: &'a mut dyn Source,
