@@ -1,1 +1,11 @@
-//! Placeholder.
+//! What the services promise, as data. Depends on nothing; everything else reads its facts here.
+
+pub mod errors;
+pub mod limits;
+pub mod names;
+pub mod operations;
+pub mod versions;
+
+pub use errors::{ErrorCode, Refusal};
+pub use operations::{Operation, OperationId, Service};
+pub use versions::ApiVersion;

@@ -1,0 +1,134 @@
+//! One row per error code: its status and the service's words. A refusal is a code and what the body says beside it.
+
+/// The request is refused, with the service's own code. Not a failure of ours: nothing is logged as an error.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Refusal {
+    pub code: ErrorCode,
+    /// Only where a code has another status than its row's: ConditionNotMet is 304 on reads.
+    pub status: u16,
+    /// Elements after Message in the body, in order.
+    pub detail: Vec<(&'static str, String)>,
+    /// Headers beyond the common ones, such as Content-Range of a 416.
+    pub headers: Vec<(&'static str, String)>,
+}
+
+impl From<ErrorCode> for Refusal {
+    fn from(code: ErrorCode) -> Self {
+        Refusal { code, status: code.status(), detail: Vec::new(), headers: Vec::new() }
+    }
+}
+
+impl Refusal {
+    pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.detail.push((name, value.into()));
+        self
+    }
+
+    pub fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.headers.push((name, value.into()));
+        self
+    }
+
+    pub fn status(mut self, status: u16) -> Self {
+        self.status = status;
+        self
+    }
+
+    /// 304: a read whose caller has the newest already.
+    pub fn not_modified() -> Self {
+        Refusal::from(ErrorCode::ConditionNotMet).status(304)
+    }
+
+    pub fn bad_header(name: &'static str, value: impl Into<String>) -> Self {
+        Refusal::from(ErrorCode::InvalidHeaderValue).with("HeaderName", name).with("HeaderValue", value)
+    }
+
+    pub fn missing_header(name: &'static str) -> Self {
+        Refusal::from(ErrorCode::MissingRequiredHeader).with("HeaderName", name)
+    }
+
+    pub fn bad_query(name: &'static str, value: impl Into<String>, reason: &'static str) -> Self {
+        Refusal::from(ErrorCode::InvalidQueryParameterValue)
+            .with("QueryParameterName", name)
+            .with("QueryParameterValue", value)
+            .with("Reason", reason)
+    }
+}
+
+macro_rules! error_codes {
+    ($($name:ident $status:literal $message:literal)*) => {
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        pub enum ErrorCode { $($name),* }
+
+        impl ErrorCode {
+            pub const ALL: &'static [ErrorCode] = &[$(ErrorCode::$name),*];
+            pub const fn name(self) -> &'static str { match self { $(ErrorCode::$name => stringify!($name)),* } }
+            pub const fn status(self) -> u16 { match self { $(ErrorCode::$name => $status),* } }
+            pub const fn message(self) -> &'static str { match self { $(ErrorCode::$name => $message),* } }
+        }
+    };
+}
+
+error_codes! {
+    ConditionHeadersNotSupported       400 "Condition headers are not supported."
+    EmptyMetadataKey                   400 "The key for one of the metadata key-value pairs is empty."
+    InvalidAuthenticationInfo          400 "Authentication information is not given in the correct format. Check the value of Authorization header."
+    InvalidHeaderValue                 400 "The value for one of the HTTP headers is not in the correct format."
+    InvalidHttpVerb                    400 "The HTTP verb specified is invalid - it is not recognized by the server."
+    InvalidInput                       400 "One of the request inputs is not valid."
+    InvalidMd5                         400 "The MD5 value specified in the request is invalid. MD5 value must be 128 bits and base64 encoded."
+    InvalidMetadata                    400 "The metadata specified is invalid. It has characters that are not permitted."
+    InvalidQueryParameterValue         400 "Value for one of the query parameters specified in the request URI is invalid."
+    InvalidResourceName                400 "The specified resource name contains invalid characters."
+    InvalidUri                         400 "The requested URI does not represent any resource on the server."
+    Crc64Mismatch                      400 "The CRC64 value specified in the request did not match with the CRC64 value calculated by the server."
+    Md5Mismatch                        400 "The MD5 value specified in the request did not match with the MD5 value calculated by the server."
+    MetadataTooLarge                   400 "The metadata specified exceeds the maximum permissible limit."
+    MissingRequiredHeader              400 "An HTTP header that's mandatory for this request is not specified."
+    MultipleConditionHeadersNotSupported 400 "Multiple condition headers are not supported."
+    OutOfRangeInput                    400 "One of the request inputs is out of range."
+    OutOfRangeQueryParameterValue      400 "One of the query parameters specified in the request URI is outside the permissible range."
+    RequestUrlFailedToParse            400 "The url in the request could not be parsed."
+    UnsatisfiableCondition             400 "The request includes an unsatisfiable condition for this operation."
+    UnsupportedHeader                  400 "One of the HTTP headers specified in the request is not supported."
+    NoAuthenticationInformation        401 "Server failed to authenticate the request. Please refer to the information in the www-authenticate header."
+    AuthenticationFailed               403 "Server failed to authenticate the request. Make sure the value of Authorization header is formed correctly including the signature."
+    AuthorizationFailure               403 "This request is not authorized to perform this operation."
+    AuthorizationPermissionMismatch    403 "This request is not authorized to perform this operation using this permission."
+    AuthorizationProtocolMismatch      403 "This request is not authorized to perform this operation using this protocol."
+    AuthorizationResourceTypeMismatch  403 "This request is not authorized to perform this operation using this resource type."
+    AuthorizationServiceMismatch       403 "This request is not authorized to perform this operation using this service."
+    AuthorizationSourceIPMismatch      403 "This request is not authorized to perform this operation using this source IP."
+    UnauthorizedBlobOverwrite          403 "This request is not authorized to perform blob overwrites."
+    WriteOperationNotSupportedOnSecondary 403 "Write operations are not allowed."
+    BlobNotFound                       404 "The specified blob does not exist."
+    ContainerNotFound                  404 "The specified container does not exist."
+    ResourceNotFound                   404 "The specified resource does not exist."
+    UnsupportedHttpVerb                405 "The resource doesn't support specified Http Verb."
+    BlobAlreadyExists                  409 "The specified blob already exists."
+    ContainerAlreadyExists             409 "The specified container already exists."
+    MissingContentLengthHeader         411 "The Content-Length HTTP header is missing."
+    ConditionNotMet                    412 "The condition specified using HTTP conditional header(s) is not met."
+    LeaseNotPresentWithBlobOperation   412 "There is currently no lease on the blob."
+    LeaseNotPresentWithContainerOperation 412 "There is currently no lease on the container."
+    RequestBodyTooLarge                413 "The request body is too large and exceeds the maximum permissible limit."
+    InvalidRange                       416 "The range specified is invalid for the current size of the resource."
+    InternalError                      500 "The server encountered an internal error. Please retry the request."
+    OperationTimedOut                  500 "The operation could not be completed within the permitted time."
+    NotImplemented                     501 "The requested operation is not implemented on the specified resource."
+    ServerBusy                         503 "The server is currently unable to receive requests. Please retry your request."
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_unique_and_have_error_statuses() {
+        let mut names: Vec<_> = ErrorCode::ALL.iter().map(|code| code.name()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), ErrorCode::ALL.len());
+        assert!(ErrorCode::ALL.iter().all(|code| (400..=599).contains(&code.status()) && code.message().ends_with('.')));
+    }
+}

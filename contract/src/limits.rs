@@ -1,0 +1,27 @@
+//! Every documented maximum, its unit in its name.
+
+const KIB: u64 = 1024;
+const MIB: u64 = 1024 * KIB;
+
+/// Put Blob, by the version that raised it.
+pub const PUT_BLOB_BYTES_MAX: u64 = 5000 * MIB;
+pub const PUT_BLOB_BYTES_MAX_BEFORE_2019_12_12: u64 = 256 * MIB;
+pub const PUT_BLOB_BYTES_MAX_BEFORE_2016_05_31: u64 = 64 * MIB;
+
+pub const CONTAINER_NAME_CHARS_MIN: usize = 3;
+pub const CONTAINER_NAME_CHARS_MAX: usize = 63;
+pub const BLOB_NAME_CHARS_MAX: usize = 1024;
+pub const BLOB_NAME_SEGMENTS_MAX: usize = 254;
+
+/// Names and values of a resource's metadata together.
+pub const METADATA_BYTES_MAX: usize = 8 * KIB as usize;
+
+pub const LIST_RESULTS_MAX: usize = 5000;
+
+/// A range whose hash the client asked for.
+pub const RANGE_HASH_BYTES_MAX: u64 = 4 * MIB;
+
+pub const CLIENT_REQUEST_ID_CHARS_MAX: usize = 1024;
+
+/// A request may be this far from the server's clock.
+pub const DATE_SKEW_SECONDS_MAX: u64 = 15 * 60;

@@ -1,0 +1,192 @@
+//! Names, parsed into types at the edge so that nobody inside checks them again.
+
+use crate::errors::{ErrorCode, Refusal};
+use crate::limits::{
+    BLOB_NAME_CHARS_MAX, BLOB_NAME_SEGMENTS_MAX, CONTAINER_NAME_CHARS_MAX, CONTAINER_NAME_CHARS_MIN, METADATA_BYTES_MAX,
+};
+
+/// 3 to 24 lower-case letters and digits.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct AccountName(String);
+
+impl AccountName {
+    pub fn parse(text: &str) -> Option<AccountName> {
+        let right = (3..=24).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+        right.then(|| AccountName(text.to_string()))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// A container: 3 to 63 lower-case letters, digits and single inner hyphens; or one of the service's own names.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct ContainerName(String);
+
+impl ContainerName {
+    pub const ROOT: &'static str = "$root";
+    const SYSTEM: [&'static str; 4] = [Self::ROOT, "$web", "$logs", "$blobchangefeed"];
+
+    pub fn root() -> ContainerName {
+        ContainerName(Self::ROOT.to_string())
+    }
+
+    pub fn parse(text: &str) -> Result<ContainerName, Refusal> {
+        if Self::SYSTEM.contains(&text) {
+            return Ok(ContainerName(text.to_string()));
+        }
+        let b = text.as_bytes();
+        let characters = b.iter().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || *c == b'-');
+        if !characters {
+            return Err(ErrorCode::InvalidResourceName.into());
+        }
+        if !(CONTAINER_NAME_CHARS_MIN..=CONTAINER_NAME_CHARS_MAX).contains(&b.len()) {
+            return Err(ErrorCode::OutOfRangeInput.into());
+        }
+        if b[0] == b'-' || b[b.len() - 1] == b'-' || text.contains("--") {
+            return Err(ErrorCode::InvalidResourceName.into());
+        }
+        Ok(ContainerName(text.to_string()))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// A blob: 1 to 1024 characters, at most 254 segments, no control characters, no non-characters.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct BlobName(String);
+
+impl BlobName {
+    pub fn parse(text: &str) -> Result<BlobName, Refusal> {
+        if text.is_empty() || text.chars().any(|c| c.is_control() || is_noncharacter(c)) {
+            return Err(ErrorCode::InvalidUri.into());
+        }
+        if text.chars().count() > BLOB_NAME_CHARS_MAX || text.split('/').count() > BLOB_NAME_SEGMENTS_MAX {
+            return Err(ErrorCode::OutOfRangeInput.into());
+        }
+        Ok(BlobName(text.to_string()))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// U+FDD0..U+FDEF and the last two of every plane. U+FFFE and U+FFFF cannot stand in XML 1.0 either.
+fn is_noncharacter(c: char) -> bool {
+    let n = c as u32;
+    (0xFDD0..=0xFDEF).contains(&n) || n & 0xFFFE == 0xFFFE
+}
+
+/// A resource's metadata: names as they were given, unique without case, in the order given.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Metadata(Vec<(String, String)>);
+
+impl Metadata {
+    /// Names are C# identifiers (ASCII, as they travel in header names); blanks around values are dropped.
+    pub fn parse<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Metadata, Refusal> {
+        let mut metadata: Vec<(String, String)> = Vec::new();
+        let mut bytes = 0;
+        for (name, value) in pairs {
+            let value = value.trim_matches([' ', '\t']);
+            if name.is_empty() {
+                return Err(ErrorCode::EmptyMetadataKey.into());
+            }
+            let b = name.as_bytes();
+            let identifier =
+                !b[0].is_ascii_digit() && b.iter().all(|c| c.is_ascii_alphanumeric() || *c == b'_');
+            if !identifier || metadata.iter().any(|(other, _)| other.eq_ignore_ascii_case(name)) {
+                return Err(ErrorCode::InvalidMetadata.into());
+            }
+            bytes += name.len() + value.len();
+            if bytes > METADATA_BYTES_MAX {
+                return Err(ErrorCode::MetadataTooLarge.into());
+            }
+            metadata.push((name.to_string(), value.to_string()));
+        }
+        Ok(Metadata(metadata))
+    }
+
+    /// What was checked when it was stored is not checked again when it is read back.
+    pub fn from_stored(pairs: Vec<(String, String)>) -> Metadata {
+        Metadata(pairs)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check<T: std::fmt::Debug>(got: Result<T, Refusal>, expected: &str) {
+        let got = got.map_or_else(|refusal| refusal.code.name(), |_| "ok");
+        assert_eq!(got, expected);
+    }
+
+    #[test]
+    fn container_names() {
+        for (name, expected) in [
+            ("abc", "ok"), ("a-b-c", "ok"), ("123", "ok"), ("$root", "ok"), ("$web", "ok"),
+            ("$other", "InvalidResourceName"), ("ab", "OutOfRangeInput"), ("", "OutOfRangeInput"),
+            ("Abc", "InvalidResourceName"), ("a--b", "InvalidResourceName"), ("-abc", "InvalidResourceName"),
+            ("abc-", "InvalidResourceName"), ("a_b", "InvalidResourceName"), ("a.b", "InvalidResourceName"),
+            ("a/b", "InvalidResourceName"), ("\u{e9}t\u{e9}", "InvalidResourceName"), ("a b", "InvalidResourceName"),
+        ] {
+            check(ContainerName::parse(name), expected);
+        }
+        check(ContainerName::parse(&"a".repeat(63)), "ok");
+        check(ContainerName::parse(&"a".repeat(64)), "OutOfRangeInput");
+    }
+
+    #[test]
+    fn blob_names() {
+        for (name, expected) in [
+            ("b", "ok"), ("dir/b", "ok"), ("a//b", "ok"), (" ", "ok"), ("a.", "ok"), ("a/", "ok"), ("\u{1f600}", "ok"),
+            ("", "InvalidUri"), ("a\u{0}", "InvalidUri"), ("a\n", "InvalidUri"), ("a\u{85}", "InvalidUri"),
+            ("a\u{fffe}", "InvalidUri"), ("a\u{1fffe}", "InvalidUri"), ("a\u{fdd0}", "InvalidUri"),
+        ] {
+            check(BlobName::parse(name), expected);
+        }
+        check(BlobName::parse(&"\u{e9}".repeat(1024)), "ok");
+        check(BlobName::parse(&"a".repeat(1025)), "OutOfRangeInput");
+        check(BlobName::parse(&"a/".repeat(253)), "ok");
+        check(BlobName::parse(&"a/".repeat(254)), "OutOfRangeInput");
+    }
+
+    #[test]
+    fn account_names() {
+        for (name, right) in [("devstoreaccount1", true), ("abc", true), ("ab", false), ("Abc", false), ("a-b", false)] {
+            assert_eq!(AccountName::parse(name).is_some(), right, "{name}");
+        }
+    }
+
+    #[test]
+    fn metadata() {
+        for (pairs, expected) in [
+            (vec![], "ok"),
+            (vec![("a", "1"), ("B_2", "")], "ok"),
+            (vec![("", "1")], "EmptyMetadataKey"),
+            (vec![("1a", "1")], "InvalidMetadata"),
+            (vec![("a-b", "1")], "InvalidMetadata"),
+            (vec![("a", "1"), ("A", "2")], "InvalidMetadata"),
+        ] {
+            check(Metadata::parse(pairs), expected);
+        }
+        let long = "v".repeat(METADATA_BYTES_MAX - 1);
+        check(Metadata::parse([("k", long.as_str())]), "ok");
+        check(Metadata::parse([("kk", long.as_str())]), "MetadataTooLarge");
+        let kept = Metadata::parse([("Hello", "  World ")]).expect("right");
+        assert_eq!(kept.iter().collect::<Vec<_>>(), [("Hello", "World")]);
+    }
+}

@@ -1,0 +1,86 @@
+//! `x-ms-version` dates turned into named features. Any well-formed date is taken: one newer than we know behaves as the
+//! newest we know, so that a new SDK release is never refused.
+
+use std::fmt;
+
+/// A protocol version, as the number YYYYMMDD.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ApiVersion(u32);
+
+impl ApiVersion {
+    /// What a key-signed request without a version is taken for, as the Blob service does.
+    pub const OLDEST: ApiVersion = ApiVersion(20090414);
+    pub const NEWEST_KNOWN: ApiVersion = ApiVersion(20261006);
+
+    pub const QUOTED_ETAGS: ApiVersion = ApiVersion(20110818);
+    pub const SEVERAL_READ_CONDITIONS: ApiVersion = ApiVersion(20130815);
+    pub const ZERO_LENGTH_SIGNED_EMPTY: ApiVersion = ApiVersion(20150221);
+    pub const EMPTY_HEADERS_SIGNED: ApiVersion = ApiVersion(20160531);
+    pub const PUT_BLOB_256_MIB: ApiVersion = ApiVersion(20160531);
+    /// `If-None-Match: *` on a read is an error from here on, and was ignored before.
+    pub const NONE_MATCH_ANY_REFUSED_ON_READ: ApiVersion = ApiVersion(20160531);
+    pub const ERROR_CODE_HEADER: ApiVersion = ApiVersion(20170729);
+    pub const CREATION_TIME: ApiVersion = ApiVersion(20171109);
+    pub const CLIENT_REQUEST_ID_ECHOED: ApiVersion = ApiVersion(20190202);
+    pub const CRC64: ApiVersion = ApiVersion(20190202);
+    pub const PUT_BLOB_5000_MIB: ApiVersion = ApiVersion(20191212);
+    /// Answers 401 with a challenge where older versions answered 404.
+    pub const CHALLENGES: ApiVersion = ApiVersion(20191212);
+    pub const ACCOUNT_SAS_SIGNS_ENCRYPTION_SCOPE: ApiVersion = ApiVersion(20201206);
+    pub const ENCODED_NAMES_IN_LISTS: ApiVersion = ApiVersion(20210212);
+    pub const ACCOUNT_SAS: ApiVersion = ApiVersion(20150405);
+
+    /// `YYYY-MM-DD` with a month and a day that can be; not before the first version.
+    pub fn parse(text: &str) -> Option<ApiVersion> {
+        let b = text.as_bytes();
+        if b.len() != 10 || b[4] != b'-' || b[7] != b'-' {
+            return None;
+        }
+        let mut number = 0u32;
+        for (i, c) in b.iter().enumerate() {
+            if i == 4 || i == 7 {
+                continue;
+            }
+            if !c.is_ascii_digit() {
+                return None;
+            }
+            number = number * 10 + u32::from(c - b'0');
+        }
+        let (month, day) = (number / 100 % 100, number % 100);
+        let version = ApiVersion(number);
+        ((1..=12).contains(&month) && (1..=31).contains(&day) && version >= Self::OLDEST).then_some(version)
+    }
+}
+
+impl fmt::Display for ApiVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:04}-{:02}-{:02}", self.0 / 10_000, self.0 / 100 % 100, self.0 % 100)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn well_formed_dates_are_versions() {
+        for text in ["2009-04-14", "2019-12-12", "2026-10-06", "2031-01-01"] {
+            assert_eq!(ApiVersion::parse(text).map(|v| v.to_string()).as_deref(), Some(text));
+        }
+    }
+
+    #[test]
+    fn anything_else_is_not() {
+        for text in ["", "latest", "2019-13-01", "2019-00-10", "2019-01-32", "2019-1-01", "20190101", "1999-01-01", "2019-12-12 ", "２019-1-01"] {
+            assert_eq!(ApiVersion::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn features_follow_dates() {
+        let old = ApiVersion::parse("2014-02-14").expect("well formed");
+        assert!(old < ApiVersion::ERROR_CODE_HEADER && old >= ApiVersion::SEVERAL_READ_CONDITIONS);
+        let future = ApiVersion::parse("2040-01-01").expect("well formed");
+        assert!(future >= ApiVersion::NEWEST_KNOWN);
+    }
+}
