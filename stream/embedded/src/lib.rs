@@ -1,1 +1,1 @@
-//! Placeholder.
+//! The default engine; see FORMAT.md beside it.
