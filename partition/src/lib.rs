@@ -1,1 +1,19 @@
-//! Placeholder.
+//! The partition layer: the object model and its rules.
+//!
+//! A rule is a pure function: values in, values out, no engine, no clock, no request. `execute` is the one loop that loads what
+//! a rule needs, lets it decide, and commits what it decided. There is no HTTP and no runtime here.
+
+pub mod blob;
+pub mod checks;
+pub mod condition;
+pub mod content;
+pub mod etag;
+pub mod execute;
+pub mod key;
+pub mod record;
+mod turns;
+
+pub use condition::{Conditions, EtagTest};
+pub use content::{Content, ContentReader};
+pub use etag::ETag;
+pub use execute::{Failure, Moment, Shell};

@@ -1,0 +1,7 @@
+//! Containers and blobs.
+
+pub mod block;
+pub mod container;
+pub mod delete;
+pub mod list;
+pub mod read;

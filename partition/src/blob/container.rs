@@ -1,0 +1,253 @@
+//! Containers: create, read, set metadata, delete; and what deleting leaves to be finished.
+//!
+//! A container's record lies in its account's directory. Its blobs lie in a group named by the container's incarnation, so deleting
+//! a container is one commit and a fence, whatever it holds: the name is free at once and the engine sweeps the old group. A
+//! tombstone written in the same commit makes sure that the fence is put up even if the power goes between the two.
+
+use bytes::Bytes;
+use contract::names::{AccountName, ContainerName, Metadata};
+use contract::{ErrorCode, Refusal};
+use engine::{Fault, GroupId, GroupRange, PartitionId, ScanStart, Write};
+use env::{Id, Timestamp};
+
+use crate::checks::Expectation;
+use crate::condition::Current;
+use crate::etag::ETag;
+use crate::execute::{Command, Failure, Moment, Reader, Shell};
+use crate::key::{self, directory};
+use crate::record::ContainerHead;
+
+const HEAD_KEY: Bytes = Bytes::new();
+
+impl ContainerHead {
+    pub fn current(&self) -> Current {
+        Current { etag: self.etag, last_modified: self.last_modified }
+    }
+}
+
+async fn load(reader: &Reader<'_>) -> Result<Option<ContainerHead>, Fault> {
+    let record = reader.get(directory::CONTAINER, &HEAD_KEY).await?;
+    record.map(|record| ContainerHead::decode(&record.value)).transpose()
+}
+
+fn put(head: &ContainerHead) -> Write {
+    Write::Put { family: directory::CONTAINER, key: HEAD_KEY, value: head.encode(), slices: Vec::new() }
+}
+
+/// The container as it is now. Every operation on its blobs begins here.
+pub async fn find(shell: &Shell, account: &AccountName, name: &ContainerName) -> Result<ContainerHead, Failure> {
+    let partition = key::container_partition(account, name);
+    let view = shell.engine.view(&partition).await?;
+    let head = load(&Reader::committed(view.as_ref())).await?;
+    head.ok_or_else(|| ErrorCode::ContainerNotFound.into())
+}
+
+/// Get Container Properties and Get Container Metadata.
+pub async fn read(
+    shell: &Shell,
+    account: &AccountName,
+    name: &ContainerName,
+    expectation: &Expectation,
+) -> Result<ContainerHead, Failure> {
+    let head = find(shell, account, name).await?;
+    expectation.judge(Some(head.current()))?;
+    Ok(head)
+}
+
+pub struct CreateContainer {
+    partition: PartitionId,
+    metadata: Metadata,
+}
+
+impl CreateContainer {
+    pub fn new(account: &AccountName, name: &ContainerName, metadata: Metadata) -> Self {
+        CreateContainer { partition: key::container_partition(account, name), metadata }
+    }
+}
+
+impl Command for CreateContainer {
+    type Records = Option<ContainerHead>;
+    type Outcome = ContainerHead;
+
+    fn partition(&self) -> &PartitionId {
+        &self.partition
+    }
+
+    async fn load(&self, reader: &Reader<'_>) -> Result<Self::Records, Fault> {
+        load(reader).await
+    }
+
+    fn check(&self, head: &Self::Records, _now: Timestamp) -> Result<(), Refusal> {
+        if head.is_some() { Err(ErrorCode::ContainerAlreadyExists.into()) } else { Ok(()) }
+    }
+
+    fn decide(&self, head: Self::Records, moment: Moment) -> Result<(Vec<Write>, ContainerHead), Refusal> {
+        self.check(&head, moment.now)?;
+        let head = ContainerHead {
+            incarnation: moment.id,
+            etag: ETag::next(None, moment.tick),
+            last_modified: moment.now,
+            metadata: self.metadata.clone(),
+        };
+        Ok((vec![put(&head)], head))
+    }
+}
+
+pub struct SetContainerMetadata {
+    partition: PartitionId,
+    expectation: Expectation,
+    metadata: Metadata,
+}
+
+impl SetContainerMetadata {
+    pub fn new(account: &AccountName, name: &ContainerName, expectation: Expectation, metadata: Metadata) -> Self {
+        SetContainerMetadata { partition: key::container_partition(account, name), expectation, metadata }
+    }
+}
+
+impl Command for SetContainerMetadata {
+    type Records = Option<ContainerHead>;
+    type Outcome = ContainerHead;
+
+    fn partition(&self) -> &PartitionId {
+        &self.partition
+    }
+
+    async fn load(&self, reader: &Reader<'_>) -> Result<Self::Records, Fault> {
+        load(reader).await
+    }
+
+    fn check(&self, head: &Self::Records, _now: Timestamp) -> Result<(), Refusal> {
+        self.expectation.judge(head.as_ref().map(ContainerHead::current))
+    }
+
+    fn decide(&self, head: Self::Records, moment: Moment) -> Result<(Vec<Write>, ContainerHead), Refusal> {
+        self.check(&head, moment.now)?;
+        let old = head.ok_or(ErrorCode::ContainerNotFound)?;
+        let head = ContainerHead {
+            etag: ETag::next(Some(old.etag), moment.tick),
+            last_modified: moment.now,
+            metadata: self.metadata.clone(),
+            ..old
+        };
+        Ok((vec![put(&head)], head))
+    }
+}
+
+/// Removes the container's record and leaves a tombstone.
+struct BuryContainer {
+    partition: PartitionId,
+    expectation: Expectation,
+}
+
+impl Command for BuryContainer {
+    type Records = Option<ContainerHead>;
+    type Outcome = Id;
+
+    fn partition(&self) -> &PartitionId {
+        &self.partition
+    }
+
+    async fn load(&self, reader: &Reader<'_>) -> Result<Self::Records, Fault> {
+        load(reader).await
+    }
+
+    fn check(&self, head: &Self::Records, _now: Timestamp) -> Result<(), Refusal> {
+        self.expectation.judge(head.as_ref().map(ContainerHead::current))
+    }
+
+    fn decide(&self, head: Self::Records, moment: Moment) -> Result<(Vec<Write>, Id), Refusal> {
+        self.check(&head, moment.now)?;
+        let head = head.ok_or(ErrorCode::ContainerNotFound)?;
+        let tombstone = Write::Put {
+            family: directory::TOMBSTONE,
+            key: tombstone_key(head.incarnation),
+            value: Bytes::new(),
+            slices: Vec::new(),
+        };
+        Ok((vec![Write::Delete { family: directory::CONTAINER, key: HEAD_KEY }, tombstone], head.incarnation))
+    }
+}
+
+/// Takes the tombstone away once the fence stands.
+struct ForgetTombstone {
+    partition: PartitionId,
+    incarnation: Id,
+}
+
+impl Command for ForgetTombstone {
+    type Records = ();
+    type Outcome = ();
+
+    fn partition(&self) -> &PartitionId {
+        &self.partition
+    }
+
+    async fn load(&self, _reader: &Reader<'_>) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    fn check(&self, _records: &(), _now: Timestamp) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn decide(&self, _records: (), _moment: Moment) -> Result<(Vec<Write>, ()), Refusal> {
+        Ok((vec![Write::Delete { family: directory::TOMBSTONE, key: tombstone_key(self.incarnation) }], ()))
+    }
+}
+
+fn tombstone_key(incarnation: Id) -> Bytes {
+    Bytes::copy_from_slice(&incarnation.0.to_be_bytes())
+}
+
+/// Delete Container. When it returns the name is free, and no write that was under way can still land.
+pub async fn delete(
+    shell: &Shell,
+    account: &AccountName,
+    name: &ContainerName,
+    expectation: Expectation,
+) -> Result<(), Failure> {
+    let partition = key::container_partition(account, name);
+    let bury = BuryContainer { partition, expectation };
+    let incarnation = shell.execute(&bury).await?;
+    finish_deletion(shell, account, bury.partition, incarnation).await
+}
+
+async fn finish_deletion(
+    shell: &Shell,
+    account: &AccountName,
+    partition: PartitionId,
+    incarnation: Id,
+) -> Result<(), Failure> {
+    shell.engine.fence(&key::container_group(account, incarnation)).await?;
+    shell.execute(&ForgetTombstone { partition, incarnation }).await
+}
+
+/// Puts up the fences that a crash prevented. Run for each account before its first request is served.
+pub async fn finish_deletions(shell: &Shell, account: &AccountName) -> Result<usize, Failure> {
+    let mut finished = 0;
+    loop {
+        let range = GroupRange {
+            group: key::directory_group(account),
+            family: directory::TOMBSTONE,
+            start: ScanStart::AtPartition(Bytes::new()),
+            before_partition: None,
+        };
+        let page = shell.engine.scan(&range, 100).await?;
+        if page.rows.is_empty() {
+            return Ok(finished);
+        }
+        for row in page.rows {
+            let incarnation: [u8; 16] =
+                row.key.as_ref().try_into().map_err(|_| crate::record::corrupt("a tombstone's key", &row.key))?;
+            let partition = PartitionId { group: key::directory_group(account), key: row.partition };
+            finish_deletion(shell, account, partition, Id(u128::from_be_bytes(incarnation))).await?;
+            finished += 1;
+        }
+    }
+}
+
+/// The group of the container's blobs.
+pub fn group(account: &AccountName, head: &ContainerHead) -> GroupId {
+    key::container_group(account, head.incarnation)
+}

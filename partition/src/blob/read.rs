@@ -1,0 +1,110 @@
+//! Get Blob and Get Blob Properties: one committed version, to its last byte.
+
+use contract::names::BlobName;
+use contract::{ErrorCode, Refusal};
+use engine::GroupId;
+
+use super::block::{KEY, load_head};
+use crate::checks::Expectation;
+use crate::condition::Current;
+use crate::content::ContentReader;
+use crate::execute::{Failure, Reader, Shell};
+use crate::key::{self, container};
+use crate::record::BlobHead;
+
+impl BlobHead {
+    pub fn current(&self) -> Current {
+        Current { etag: self.etag, last_modified: self.last_modified }
+    }
+}
+
+/// The part of a blob that is asked for: from `first` to `last`, or to the end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Range {
+    pub first: u64,
+    pub last: Option<u64>,
+}
+
+/// A part that is there: never empty, within the blob.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Part {
+    pub first: u64,
+    pub last: u64,
+}
+
+impl Range {
+    /// Cut to the blob's size. A range that begins at or behind the end, also of an empty blob, is 416.
+    pub fn within(self, content_bytes: u64) -> Result<Part, Refusal> {
+        if self.first >= content_bytes {
+            let header = format!("bytes */{content_bytes}");
+            return Err(Refusal::from(ErrorCode::InvalidRange).header("Content-Range", header));
+        }
+        Ok(Part { first: self.first, last: self.last.unwrap_or(u64::MAX).min(content_bytes - 1) })
+    }
+}
+
+impl Part {
+    pub fn bytes(self) -> u64 {
+        self.last - self.first + 1
+    }
+}
+
+/// Get Blob Properties.
+pub async fn properties(
+    shell: &Shell,
+    group: &GroupId,
+    blob: &BlobName,
+    expectation: &Expectation,
+) -> Result<BlobHead, Failure> {
+    let partition = key::blob_partition(group, blob);
+    let view = shell.engine.view(&partition).await?;
+    let head = load_head(&Reader::committed(view.as_ref())).await?;
+    expectation.judge(head.as_ref().map(BlobHead::current))?;
+    head.ok_or_else(|| ErrorCode::BlobNotFound.into())
+}
+
+/// Get Blob: the head and the content of the same version.
+pub async fn content(
+    shell: &Shell,
+    group: &GroupId,
+    blob: &BlobName,
+    expectation: &Expectation,
+    range: Option<Range>,
+) -> Result<(BlobHead, Option<Part>, ContentReader), Failure> {
+    let partition = key::blob_partition(group, blob);
+    let view = shell.engine.view(&partition).await?;
+    let head = load_head(&Reader::committed(view.as_ref())).await?;
+    expectation.judge(head.as_ref().map(BlobHead::current))?;
+    let head = head.ok_or(ErrorCode::BlobNotFound)?;
+    let part = range.map(|range| range.within(head.content_bytes)).transpose()?;
+    let body = if head.content_bytes > 0 { view.get(container::BODY, &KEY).await? } else { None };
+    let (offset, bytes) = part.map_or((0, head.content_bytes), |part| (part.first, part.bytes()));
+    let reader = ContentReader::new(&shell.engine, body.as_ref(), offset, bytes)?;
+    Ok((head, part, reader))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_cut_to_the_blob() {
+        for (first, last, size, expected) in [
+            (0, Some(0), 1, Some((0, 0))),
+            (0, Some(9), 10, Some((0, 9))),
+            (0, Some(10), 10, Some((0, 9))),
+            (5, None, 10, Some((5, 9))),
+            (9, Some(u64::MAX), 10, Some((9, 9))),
+            (10, None, 10, None),
+            (10, Some(20), 10, None),
+            (0, None, 0, None),
+            (0, Some(0), 0, None),
+        ] {
+            let got = Range { first, last }.within(size);
+            assert_eq!(got.as_ref().ok().map(|part| (part.first, part.last)), expected, "{first}-{last:?} of {size}");
+            if let Err(refusal) = got {
+                assert_eq!(refusal.headers, [("Content-Range", format!("bytes */{size}"))]);
+            }
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! The checks every operation on a blob or container shares, in their order: the container is there, the blob is there, the lease
+//! agrees, the conditions hold. What each operation asks of them stands in its row.
+
+use contract::operations::{Conditions as Rule, LeaseCheck, Operation, Resource};
+use contract::{ApiVersion, ErrorCode, Refusal};
+
+use crate::condition::{Conditions, Current, judge_read, judge_write};
+
+/// What a request says of the resource it wants to find.
+#[derive(Clone, Debug)]
+pub struct Expectation {
+    pub operation: &'static Operation,
+    pub version: ApiVersion,
+    pub conditions: Conditions,
+    pub lease_id: Option<String>,
+}
+
+impl Expectation {
+    /// Judges what is there. `None` is nothing: refused with `missing`, unless the operation may create.
+    pub fn judge(&self, current: Option<Current>) -> Result<(), Refusal> {
+        let row = self.operation;
+        let (missing, exists, no_lease) = match row.on {
+            Resource::Blob => {
+                (ErrorCode::BlobNotFound, ErrorCode::BlobAlreadyExists, ErrorCode::LeaseNotPresentWithBlobOperation)
+            }
+            Resource::Container | Resource::Account => (
+                ErrorCode::ContainerNotFound,
+                ErrorCode::ContainerAlreadyExists,
+                ErrorCode::LeaseNotPresentWithContainerOperation,
+            ),
+        };
+        if current.is_none() && row.conditions != Rule::OnCreate {
+            return Err(missing.into());
+        }
+        // No lease can be taken yet, so any id that is sent names none.
+        if self.lease_id.is_some() && row.lease != LeaseCheck::Ignored {
+            return Err(no_lease.into());
+        }
+        match (row.conditions, current) {
+            (Rule::Never, _) => Ok(()),
+            (Rule::OnRead, Some(current)) => judge_read(&self.conditions, self.version, current),
+            (Rule::OnRead, None) => Err(missing.into()),
+            (Rule::OnWrite, current) => judge_write(&self.conditions, current, None),
+            (Rule::OnCreate, current) => judge_write(&self.conditions, current, Some(exists)),
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! ETags and the ticks they are made of.
+//!
+//! Last-Modified has whole seconds, so it cannot tell two writes of one second apart; an ETag must. An ETag is a number of
+//! 100 ns ticks that only grows: a write takes `max(tick drawn, old tick + 1)`, and ticks drawn by one process never repeat and
+//! never go back, across restarts and clock jumps as well. For that a ceiling is kept in the engine, always ahead of every tick
+//! handed out; a restart begins at the ceiling.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use engine::{Batch, CommitError, Engine, Fault, Family, PartitionId, Write};
+use env::{TICKS_PER_SECOND, Timestamp};
+
+use crate::key;
+use crate::record::corrupt;
+
+/// The version of a stored object, printed as the services do: `0x8D6D418B6C08663`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ETag(pub u64);
+
+impl ETag {
+    /// The ETag of a write: newer than the one it replaces, even when the clock says otherwise.
+    pub fn next(old: Option<ETag>, drawn_tick: u64) -> ETag {
+        ETag(old.map_or(drawn_tick, |old| drawn_tick.max(old.0 + 1)))
+    }
+
+    /// As it stands in the `ETag` header.
+    pub fn quoted(self) -> String {
+        format!("\"{self}\"")
+    }
+}
+
+impl fmt::Display for ETag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "0x{:X}", self.0)
+    }
+}
+
+/// How far ahead of the ticks in use the ceiling is kept. A crash skips at most this many ticks.
+const AHEAD_TICKS: u64 = 60 * TICKS_PER_SECOND;
+
+/// Hands out ticks.
+pub(crate) struct Ticks {
+    last: AtomicU64,
+    ceiling: AtomicU64,
+    raising: tokio::sync::Mutex<()>,
+}
+
+impl Ticks {
+    const FAMILY: Family = key::system::CEILING;
+
+    fn partition() -> PartitionId {
+        PartitionId { group: key::system_group(), key: Bytes::from_static(b"ticks") }
+    }
+
+    pub async fn open(engine: &dyn Engine, now: Timestamp) -> Result<Ticks, Fault> {
+        let stored = engine.view(&Self::partition()).await?.get(Self::FAMILY, b"").await?;
+        let ceiling = match stored {
+            None => 0,
+            Some(record) => {
+                let bytes: [u8; 8] =
+                    record.value.as_ref().try_into().map_err(|_| corrupt("the ceiling of ticks", &record.value))?;
+                u64::from_be_bytes(bytes)
+            }
+        };
+        let start = now.ticks().max(ceiling);
+        let ticks = Ticks { last: AtomicU64::new(start), ceiling: AtomicU64::new(ceiling), raising: Default::default() };
+        ticks.raise(engine, start).await?;
+        Ok(ticks)
+    }
+
+    /// A tick no smaller than `now` and greater than every one drawn before.
+    pub async fn draw(&self, engine: &dyn Engine, now: Timestamp) -> Result<u64, Fault> {
+        let next = |last: u64| now.ticks().max(last + 1);
+        let before = self.last.fetch_update(Ordering::AcqRel, Ordering::Acquire, |last| Some(next(last)));
+        let tick = next(before.unwrap_or_else(|last| last));
+        if tick >= self.ceiling.load(Ordering::Acquire) {
+            self.raise(engine, tick).await?;
+        }
+        Ok(tick)
+    }
+
+    async fn raise(&self, engine: &dyn Engine, tick: u64) -> Result<(), Fault> {
+        let _one_at_a_time = self.raising.lock().await;
+        if tick < self.ceiling.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let ceiling = tick + AHEAD_TICKS;
+        let value = Bytes::copy_from_slice(&ceiling.to_be_bytes());
+        let write = Write::Put { family: Self::FAMILY, key: Bytes::new(), value, slices: Vec::new() };
+        match engine.commit(&Self::partition(), Batch { guards: Vec::new(), writes: vec![write] }).await {
+            Ok(_) => {
+                self.ceiling.fetch_max(ceiling, Ordering::AcqRel);
+                Ok(())
+            }
+            Err(CommitError::Fault(fault)) => Err(fault),
+            Err(CommitError::Conflict | CommitError::Fenced) => {
+                Err(Fault::Corrupt { what: "the system group is fenced".into() })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grows_with_every_write() {
+        assert_eq!(ETag::next(None, 100), ETag(100));
+        assert_eq!(ETag::next(Some(ETag(7)), 100), ETag(100));
+        assert_eq!(ETag::next(Some(ETag(100)), 100), ETag(101));
+        assert_eq!(ETag::next(Some(ETag(5000)), 100), ETag(5001));
+    }
+
+    #[test]
+    fn prints_as_the_service_does() {
+        assert_eq!(ETag(0x8D6D418B6C08663).quoted(), "\"0x8D6D418B6C08663\"");
+    }
+}

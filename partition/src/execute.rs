@@ -1,0 +1,244 @@
+//! The one loop: a partition's turn, load, decide, join the commit; again on conflict.
+//!
+//! Why no interleaving loses or tears anything:
+//!
+//! 1. Commands on one partition take turns, first come first served. In its turn a command loads and decides over the committed
+//!    state plus the *overlay*: the writes of commands that were decided before it and wait for the same commit.
+//! 2. No command decides while a commit of its partition is in flight, so the overlay always sits on the newest committed state.
+//! 3. Everything a command read from storage becomes a guard of the batch, without the command's doing. If another process changed
+//!    it the batch is refused as a whole and every command in it starts again from load.
+//! 4. A command is answered, refusals included, only when the batch whose writes it saw is durable. Nobody learns of what may
+//!    still be lost.
+//! 5. Reads that change nothing take no turn: they see one committed state and never wait for a writer.
+//!
+//! `execute` must be polled to its end (the front end never drops a request half way): a command that leads a batch commits it for
+//! the others.
+
+use std::future::Future;
+use std::ops::Bound;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use contract::Refusal;
+use engine::{Engine, Family, Fault, Guard, KeyRange, PartitionId, Record, Revision, View, Write};
+use env::{Clock, Id, Ids, Timestamp};
+
+use crate::etag::Ticks;
+use crate::turns::{Answer, Overlay, Turns};
+
+/// What changes from one attempt to the next besides the records: time and chance, as plain values.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    pub now: Timestamp,
+    /// Drawn once and never again; see `etag.rs`.
+    pub tick: u64,
+    pub id: Id,
+}
+
+/// A request that may change one partition.
+pub trait Command: Send + Sync {
+    type Records: Send;
+    type Outcome: Send;
+
+    fn partition(&self) -> &PartitionId;
+
+    /// Reads what `decide` needs.
+    fn load(&self, reader: &Reader<'_>) -> impl Future<Output = Result<Self::Records, Fault>> + Send;
+
+    /// All that can be refused before the body has arrived. `decide` begins with it.
+    fn check(&self, records: &Self::Records, now: Timestamp) -> Result<(), Refusal>;
+
+    /// The rule. No engine, no clock, no waiting.
+    fn decide(&self, records: Self::Records, moment: Moment) -> Result<(Vec<Write>, Self::Outcome), Refusal>;
+}
+
+/// Why a request was not done.
+#[derive(Clone, Debug)]
+pub enum Failure {
+    /// The client's doing.
+    Refused(Refusal),
+    /// The group went away while the request was under way: its container, table, queue or share was deleted.
+    Gone,
+    /// Storage's doing; the outcome of a write is not known.
+    Fault(Fault),
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        Failure::Refused(refusal)
+    }
+}
+
+impl From<contract::ErrorCode> for Failure {
+    fn from(code: contract::ErrorCode) -> Self {
+        Failure::Refused(code.into())
+    }
+}
+
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Self {
+        Failure::Fault(fault)
+    }
+}
+
+impl Failure {
+    /// For commands on a group whose disappearance has a name of its own.
+    pub fn gone_as(self, code: contract::ErrorCode) -> Failure {
+        match self {
+            Failure::Gone => code.into(),
+            other => other,
+        }
+    }
+}
+
+/// Holds what rules must not: the engine, the clock, chance, and the partitions' turns.
+pub struct Shell {
+    pub engine: Arc<dyn Engine>,
+    pub clock: Arc<dyn Clock>,
+    pub ids: Arc<dyn Ids>,
+    ticks: Ticks,
+    turns: Turns,
+}
+
+/// How many commands one batch may carry; more wait for the next.
+const BATCH_COMMANDS_MAX: usize = 256;
+
+impl Shell {
+    pub async fn open(engine: Arc<dyn Engine>, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Result<Shell, Fault> {
+        let ticks = Ticks::open(engine.as_ref(), clock.now()).await?;
+        Ok(Shell { engine, clock, ids, ticks, turns: Turns::default() })
+    }
+
+    async fn moment(&self) -> Result<Moment, Fault> {
+        let now = self.clock.now();
+        let tick = self.ticks.draw(self.engine.as_ref(), now).await?;
+        Ok(Moment { now, tick, id: self.ids.next() })
+    }
+
+    /// What is already refused before the body is sent. Not the last word: `execute` judges again.
+    pub async fn admit<C: Command>(&self, command: &C) -> Result<(), Failure> {
+        let view = self.engine.view(command.partition()).await?;
+        let records = command.load(&Reader::committed(view.as_ref())).await?;
+        Ok(command.check(&records, self.clock.now())?)
+    }
+
+    pub async fn execute<C: Command>(&self, command: &C) -> Result<C::Outcome, Failure> {
+        loop {
+            if let Some(outcome) = self.attempt(command).await? {
+                return Ok(outcome);
+            }
+        }
+    }
+
+    /// One attempt; `None` if another process was faster and it must be made again.
+    async fn attempt<C: Command>(&self, command: &C) -> Result<Option<C::Outcome>, Failure> {
+        let line = self.turns.line(command.partition());
+        let mut turn = line.enter().await;
+        if turn.open.commands() >= BATCH_COMMANDS_MAX {
+            turn.commit(self.engine.as_ref(), command.partition()).await;
+        }
+
+        let moment = self.moment().await?;
+        let (records, guards) = {
+            let view = self.engine.view(command.partition()).await?;
+            let reader = Reader::over(view.as_ref(), &turn.open.overlay);
+            (command.load(&reader).await?, reader.into_guards())
+        };
+        let decided = command.decide(records, moment);
+        let writes = match &decided {
+            Ok((writes, _)) => writes.as_slice(),
+            Err(_) => &[],
+        };
+        // Nothing to write and nothing unwritten was seen: the answer rests on committed state alone.
+        if writes.is_empty() && turn.open.is_empty() {
+            return Ok(Some(decided?.1));
+        }
+
+        let leads = turn.open.is_empty();
+        let ticket = turn.open.join(guards, writes);
+        if leads {
+            // Those who wait already are let in first, so that they share this commit.
+            if line.is_waited_for() {
+                drop(turn);
+                turn = line.enter().await;
+            }
+            // Somebody may have found the batch full and committed it.
+            if turn.open.is_batch_of(&ticket) {
+                turn.commit(self.engine.as_ref(), command.partition()).await;
+            }
+        }
+        drop(turn);
+        match ticket.answer().await {
+            Answer::Durable => Ok(Some(decided?.1)),
+            Answer::Conflict => Ok(None),
+            Answer::Fenced => Err(Failure::Gone),
+            Answer::Fault(fault) => Err(Failure::Fault(fault)),
+        }
+    }
+}
+
+/// How a command reads its partition: committed state under the overlay. Remembers what was read, as guards.
+pub struct Reader<'a> {
+    view: &'a dyn View,
+    overlay: Option<&'a Overlay>,
+    guards: Mutex<Vec<Guard>>,
+}
+
+impl<'a> Reader<'a> {
+    /// Committed state alone, for reads that take no turn.
+    pub fn committed(view: &'a dyn View) -> Self {
+        Reader { view, overlay: None, guards: Mutex::default() }
+    }
+
+    fn over(view: &'a dyn View, overlay: &'a Overlay) -> Self {
+        Reader { view, overlay: Some(overlay), guards: Mutex::default() }
+    }
+
+    pub async fn get(&self, family: Family, key: &[u8]) -> Result<Option<Record>, Fault> {
+        if let Some(pending) = self.overlay.and_then(|overlay| overlay.get(family, key)) {
+            return Ok(pending.clone());
+        }
+        let record = self.view.get(family, key).await?;
+        let key = Bytes::copy_from_slice(key);
+        self.guard(match &record {
+            Some(record) => Guard::At { family, key, revision: record.revision },
+            None => Guard::Absent { family, key },
+        });
+        Ok(record)
+    }
+
+    /// At most `limit` records in key order.
+    pub async fn scan(&self, family: Family, range: &KeyRange, limit: usize) -> Result<Vec<(Bytes, Record)>, Fault> {
+        self.guard(Guard::Unchanged(self.view.revision()));
+        let Some(overlay) = self.overlay.filter(|overlay| !overlay.is_empty()) else {
+            return self.view.scan(family, range, limit).await;
+        };
+        // Each pending write hides or adds at most one record, so this many committed ones are enough.
+        let pending: Vec<_> = overlay.range(family, range).collect();
+        let committed = self.view.scan(family, range, limit.saturating_add(pending.len())).await?;
+        let mut merged: std::collections::BTreeMap<Bytes, Option<Record>> =
+            committed.into_iter().map(|(key, record)| (key, Some(record))).collect();
+        merged.extend(pending.into_iter().map(|(key, record)| (key.clone(), record.clone())));
+        Ok(merged.into_iter().filter_map(|(key, record)| Some((key, record?))).take(limit).collect())
+    }
+
+    pub fn revision(&self) -> Revision {
+        self.view.revision()
+    }
+
+    fn guard(&self, guard: Guard) {
+        self.guards.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(guard);
+    }
+
+    fn into_guards(self) -> Vec<Guard> {
+        self.guards.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// The whole of a family.
+pub fn everything() -> KeyRange {
+    KeyRange { start: Bound::Unbounded, end: Bound::Unbounded }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,98 @@
+//! The whole key schema on one screen: which groups there are, what a partition of each is, and the families in it.
+//!
+//! | group            | id                                | partition      | families                          |
+//! |------------------|-----------------------------------|----------------|-----------------------------------|
+//! | system           | `s`                               | by purpose     | CEILING                           |
+//! | blob directory   | `d` `b` account                   | container name | CONTAINER, TOMBSTONE              |
+//! | container        | `b` account 0x00 incarnation (16) | blob name      | HEAD, BODY                        |
+//!
+//! The account is part of every group id, so one account's keys cannot reach another's. Names are UTF-8 and sort by bytes,
+//! which is the order of code points that the listings promise.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use contract::names::{AccountName, BlobName, ContainerName};
+use engine::{GroupId, PartitionId};
+use env::Id;
+
+/// Families of the system group.
+pub mod system {
+    use engine::Family;
+    /// Partition `ticks`: the number no ETag has reached yet.
+    pub const CEILING: Family = Family(1);
+}
+
+/// Families of an account's blob directory.
+pub mod directory {
+    use engine::Family;
+    /// One record per container, key empty.
+    pub const CONTAINER: Family = Family(1);
+    /// One record per deleted incarnation whose group may not be fenced yet; the key is the incarnation.
+    pub const TOMBSTONE: Family = Family(2);
+}
+
+/// Families of a container.
+pub mod container {
+    use engine::Family;
+    /// One record per blob, key empty: all but the content. Listings walk these alone.
+    pub const HEAD: Family = Family(1);
+    /// The content of a blob that is not empty: its bytes, or the slices that hold them.
+    pub const BODY: Family = Family(2);
+}
+
+pub fn system_group() -> GroupId {
+    GroupId(Bytes::from_static(b"s"))
+}
+
+/// The group in which an account's containers are listed.
+pub fn directory_group(account: &AccountName) -> GroupId {
+    let mut id = BytesMut::with_capacity(2 + account.as_str().len());
+    id.put_slice(b"db");
+    id.put_slice(account.as_str().as_bytes());
+    GroupId(id.freeze())
+}
+
+pub fn container_partition(account: &AccountName, container: &ContainerName) -> PartitionId {
+    PartitionId { group: directory_group(account), key: Bytes::copy_from_slice(container.as_str().as_bytes()) }
+}
+
+/// The group of one incarnation of a container. A container created again is another group.
+pub fn container_group(account: &AccountName, incarnation: Id) -> GroupId {
+    let mut id = BytesMut::with_capacity(2 + account.as_str().len() + 16);
+    id.put_u8(b'b');
+    id.put_slice(account.as_str().as_bytes());
+    id.put_u8(0);
+    id.put_u128(incarnation.0);
+    GroupId(id.freeze())
+}
+
+pub fn blob_partition(container: &GroupId, blob: &BlobName) -> PartitionId {
+    PartitionId { group: container.clone(), key: Bytes::copy_from_slice(blob.as_str().as_bytes()) }
+}
+
+/// The first key after every key that begins with `prefix`; `None` if there is none.
+pub fn after_prefix(prefix: &[u8]) -> Option<Bytes> {
+    let last = prefix.iter().rposition(|byte| *byte != 0xFF)?;
+    let mut after = prefix[..=last].to_vec();
+    after[last] += 1;
+    Some(after.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_prefix_is_the_next_key() {
+        assert_eq!(after_prefix(b"a/").as_deref(), Some(b"a0".as_slice()));
+        assert_eq!(after_prefix(&[1, 0xFF]).as_deref(), Some([2].as_slice()));
+        assert_eq!(after_prefix(&[0xFF, 0xFF]), None);
+        assert_eq!(after_prefix(b""), None);
+    }
+
+    #[test]
+    fn groups_of_accounts_never_meet() {
+        let (a, ab) = (AccountName::parse("abc").expect("right"), AccountName::parse("abcd").expect("right"));
+        assert_ne!(directory_group(&a), directory_group(&ab));
+        assert_ne!(container_group(&a, Id(u128::MAX)), container_group(&ab, Id(u128::MAX)));
+    }
+}
