@@ -1,0 +1,181 @@
+"""Starts the server under test, waits until it says it is ready, and stops it again.
+
+Used by the client suite, by testing/kill9 and by ../with-server. What is started is chosen by LAZULI_TEST_SERVER:
+  lazuli    (default) the release binary, or the one named by LAZULI_BIN
+  azurite   the peer, from node_modules under target/: a sanity check of the suites themselves
+LAZULI_BLOB_ENDPOINT, if set, names a server that is already running; then nothing is started.
+
+A server is ready when it has said so on its standard output; nothing here polls a port or sleeps.
+"""
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+TARGET = ROOT / "target"
+
+ACCOUNT = "devstoreaccount1"
+KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+
+READY_SECONDS_MAX = 60
+
+# The peer's ready line, and ours (design: one line that begins with `ready`).
+READY = {
+    "lazuli": re.compile(r"^ready\b"),
+    "azurite": re.compile(r"Blob service (is )?successfully listen", re.IGNORECASE),
+}
+# Other services are not what this suite talks to.
+NOT_SERVED = ["queue", "table", "file", "smb", "console"]
+
+
+def kind():
+    return os.environ.get("LAZULI_TEST_SERVER", "lazuli")
+
+
+def data_root():
+    """Data directories live under target/: on a real disk, where sync means sync, and not on a small /tmp."""
+    root = TARGET / "test-data"
+    root.mkdir(parents=True, exist_ok=True)
+    return root
+
+
+def free_port():
+    with socket.socket() as s:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def port_is_free(port):
+    with socket.socket() as s:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            s.bind(("127.0.0.1", port))
+            return True
+        except OSError:
+            return False
+
+
+def connection_string(endpoint, account=ACCOUNT, key=KEY):
+    scheme = endpoint.split(":", 1)[0]
+    return f"DefaultEndpointsProtocol={scheme};AccountName={account};AccountKey={key};BlobEndpoint={endpoint};"
+
+
+class StartFailed(Exception):
+    pass
+
+
+class Server:
+    """One running server. A context manager: leaving it stops the process and removes a data directory of its own."""
+
+    def __init__(self, data=None, port=None, tls=None, extra=()):
+        self.kind = kind()
+        self.own_data = data is None
+        self.data = Path(data) if data else Path(tempfile.mkdtemp(prefix="server-", dir=data_root()))
+        self.port = port or free_port()
+        self.tls = tls
+        self.extra = list(extra)
+        self.process = None
+        self.ready_seconds = None
+        self.output = []
+        self._ready = threading.Event()
+
+    @property
+    def endpoint(self):
+        return f"{'https' if self.tls else 'http'}://127.0.0.1:{self.port}/{ACCOUNT}"
+
+    def command(self):
+        if self.kind == "azurite":
+            modules = TARGET / "js" / "node_modules"
+            packaged = sorted(modules.glob("node-*/bin/node"))
+            command = [
+                str(packaged[0]) if packaged else "node", str(modules / "azurite/dist/src/blob/main.js"),
+                "--disableTelemetry", "--silent", "--skipApiVersionCheck",
+                "--location", str(self.data), "--blobHost", "127.0.0.1", "--blobPort", str(self.port),
+            ]
+            return command + (["--cert", str(self.tls[0]), "--key", str(self.tls[1])] if self.tls else [])
+        binary = os.environ.get("LAZULI_BIN") or str(TARGET / "release" / "lazuli")
+        command = [binary, "serve", "--data", str(self.data), "--host", "127.0.0.1", "--blob-port", str(self.port)]
+        for service in NOT_SERVED:
+            command += [f"--{service}-port", "off"]
+        if self.tls:
+            command += ["--tls-cert", str(self.tls[0]), "--tls-key", str(self.tls[1])]
+        return command + self.extra
+
+    def start(self):
+        self._ready.clear()
+        started = time.monotonic()
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("LAZULI_")}
+        try:
+            self.process = subprocess.Popen(
+                self.command(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+                env=environment, cwd=self.data,
+            )
+        except FileNotFoundError as missing:
+            raise StartFailed(f"{missing.filename} is not there; build it with `cargo build --release`") from missing
+        self._reader = threading.Thread(target=self._read, args=(self.process, started), daemon=True)
+        self._reader.start()
+        self._ready.wait(READY_SECONDS_MAX)
+        if self.ready_seconds is None or self.process.poll() is not None:
+            self.kill()
+            raise StartFailed("the server did not become ready; it said:\n" + "".join(self.output[-40:]))
+        return self
+
+    def _read(self, process, started):
+        self.ready_seconds = None
+        for line in process.stdout:
+            self.output.append(line)
+            if self.ready_seconds is None and READY[self.kind].search(line):
+                self.ready_seconds = time.monotonic() - started
+                self._ready.set()
+        self._ready.set()  # the stream ended: whoever waits looks at ready_seconds
+
+    def kill(self):
+        """kill -9, as the crash tests mean it."""
+        if self.process and self.process.poll() is None:
+            self.process.send_signal(signal.SIGKILL)
+        if self.process:
+            self.process.wait()
+            self._reader.join()
+
+    def stop(self):
+        """SIGTERM; returns the exit code. A server that does not drain in time is killed, and that is an error."""
+        if self.process is None:
+            return None
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            code = self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise RuntimeError("the server did not exit within 30 s of SIGTERM")
+        self._reader.join()
+        return code
+
+    def memory_peak_bytes(self):
+        """The most physical memory the process ever held (VmHWM)."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(re.search(r"^VmHWM:\s+(\d+) kB", status, re.MULTILINE).group(1)) * 1024
+
+    def __enter__(self):
+        return self if self.process else self.start()
+
+    def __exit__(self, *_):
+        try:
+            self.stop()
+        finally:
+            if self.own_data:
+                shutil.rmtree(self.data, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit("this is a module; see ../with-server")
