@@ -1,0 +1,311 @@
+//! Surveys a recovered store through its own face, and judges what was found against the history.
+//!
+//! The rule for one name. Every operation with an effect on it is a write of a value (a put's body, or absence). At a
+//! cut, a write is *settled* if it was acknowledged (or served to a reader) before the cut, and *possible* if it was
+//! begun before the cut and not refused. The value found must be that of a possible write which no settled write began
+//! after. Operations of one connection, of many, and deletions of the whole container all fall under this rule.
+//!
+//! A container's ETag tells which creation is found, and so which deletions of it are in effect and which are not: a
+//! deletion that took some of the blobs and not the container is found out.
+
+use crate::body;
+use crate::history::{Deed, History, NEVER, Operation, Outcome};
+use crate::store::Store;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// From where to where in the log the cut may have been. One image stands for several points when none of the writes
+/// between them survived.
+#[derive(Clone, Copy, Debug)]
+pub struct Window {
+    /// What was acknowledged up to here must be there.
+    pub acknowledged_until: usize,
+    /// What was begun here or later must not.
+    pub begun_before: usize,
+}
+
+impl Window {
+    pub fn at(point: usize) -> Window {
+        Window { acknowledged_until: point, begun_before: point }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fault {
+    /// Something acknowledged is gone, or an acknowledged deletion undone.
+    Lost,
+    /// Bytes that nobody wrote so.
+    Torn,
+    /// The effect of something refused or not yet asked for.
+    Phantom,
+    /// The listing and the reads, or the ETags, do not agree.
+    Disagrees,
+    /// A read fails, or the server does not start or does not take writes.
+    Unavailable,
+    /// An answer during the workload that contradicts the ones before it.
+    WrongAnswer,
+}
+
+#[derive(Clone, Debug)]
+pub struct Finding {
+    pub fault: Fault,
+    pub detail: String,
+}
+
+impl Finding {
+    pub fn new(fault: Fault, detail: impl Into<String>) -> Finding {
+        Finding { fault, detail: detail.into() }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct SeenBlob {
+    pub operation: Option<usize>,
+    pub etag: String,
+    pub bytes: u64,
+    pub damage: Option<String>,
+}
+
+/// The store as its own face shows it.
+#[derive(Default)]
+pub struct Seen {
+    pub containers: BTreeMap<String, String>,
+    pub listed: BTreeMap<(String, String), (String, Option<u64>)>,
+    pub blobs: BTreeMap<(String, String), SeenBlob>,
+    /// Reads that failed; their names are not judged further.
+    pub failures: Vec<(Option<(String, String)>, String)>,
+}
+
+/// Reads everything: all that is listed, and every name that any history knows.
+pub fn survey(store: &mut dyn Store, histories: &[&History]) -> Seen {
+    let mut seen = Seen::default();
+    match store.list_containers() {
+        Ok(listed) => seen.containers = listed.into_iter().map(|c| (c.name, c.etag)).collect(),
+        Err(error) => seen.failures.push((None, error)),
+    }
+    let mut wanted: BTreeSet<(String, String)> = BTreeSet::new();
+    for history in histories {
+        for (container, names) in history.names() {
+            wanted.extend(names.into_iter().map(|name| (container.to_string(), name.to_string())));
+        }
+    }
+    for container in seen.containers.keys() {
+        match store.list(container) {
+            Ok(listed) => {
+                for blob in listed {
+                    wanted.insert((container.clone(), blob.name.clone()));
+                    seen.listed.insert((container.clone(), blob.name), (blob.etag, blob.bytes));
+                }
+            }
+            Err(error) => seen.failures.push((None, error)),
+        }
+    }
+    for key in wanted {
+        match store.get(&key.0, &key.1) {
+            Ok(None) => {}
+            Ok(Some(found)) => {
+                let written = found.operation.and_then(|op| histories.iter().find_map(|h| h.body(op)));
+                let damage = match &written {
+                    Some(written) => body::difference(written, &found.body),
+                    None => Some(format!("its metadata names no put: {:?}", found.operation)),
+                };
+                let blob = SeenBlob { operation: found.operation, etag: found.etag, bytes: found.body.len() as u64, damage };
+                seen.blobs.insert(key, blob);
+            }
+            Err(error) => seen.failures.push((Some(key), error)),
+        }
+    }
+    seen
+}
+
+/// What is wrong with `seen` after a cut in `window`, as far as this history's containers are concerned, and how many
+/// acknowledgements were held against it.
+pub fn judge(history: &History, seen: &Seen, window: Window) -> (Vec<Finding>, usize) {
+    let mut findings: Vec<Finding> = seen.failures.iter().map(|(_, error)| Finding::new(Fault::Unavailable, error)).collect();
+    if seen.failures.iter().any(|(key, _)| key.is_none()) {
+        return (findings, 0); // without listings nothing else can be said
+    }
+    let mut checked = 0;
+    for (container, names) in history.names() {
+        let of_container: Vec<(usize, &Operation)> =
+            history.operations.iter().enumerate().map(|(i, op)| (i + history.first, op)).filter(|(_, op)| op.container == container).collect();
+        let found = seen.containers.get(container);
+        let creation = judge_container(container, found, &of_container, window, &mut findings);
+        checked += of_container.iter().filter(|(_, op)| op.is_done() && op.durable_position <= window.acknowledged_until).count();
+
+        for name in names {
+            let key = (container.to_string(), name.to_string());
+            if seen.failures.iter().any(|(failed, _)| failed.as_ref() == Some(&key)) {
+                continue;
+            }
+            let blob = seen.blobs.get(&key);
+            agree(&key, blob, seen.listed.get(&key), &mut findings);
+            if found.is_none() {
+                if let Some(blob) = blob {
+                    findings.push(Finding::new(Fault::Disagrees, format!("{container}/{name} is served, its container is not listed: {blob:?}")));
+                }
+                continue;
+            }
+            judge_blob(&key, blob, &of_container, creation, window, &mut findings);
+        }
+    }
+    (findings, checked)
+}
+
+/// Everything listed or served must belong to some history.
+pub fn strangers(histories: &[&History], seen: &Seen) -> Vec<Finding> {
+    let known: BTreeSet<&str> = histories.iter().flat_map(|h| h.containers()).collect();
+    let names: BTreeSet<(&str, &str)> =
+        histories.iter().flat_map(|h| h.names()).flat_map(|(c, names)| names.into_iter().map(move |n| (c, n))).collect();
+    let containers = seen.containers.keys().filter(|c| !known.contains(c.as_str())).map(|c| format!("container {c} was never created"));
+    let blobs = seen.listed.keys().filter(|(c, n)| !names.contains(&(c.as_str(), n.as_str()))).map(|(c, n)| format!("{c}/{n} was never put"));
+    containers.chain(blobs).map(|detail| Finding::new(Fault::Phantom, detail)).collect()
+}
+
+fn agree(key: &(String, String), blob: Option<&SeenBlob>, listed: Option<&(String, Option<u64>)>, findings: &mut Vec<Finding>) {
+    let name = format!("{}/{}", key.0, key.1);
+    match (blob, listed) {
+        (None, None) => {}
+        (Some(_), None) => findings.push(Finding::new(Fault::Disagrees, format!("{name} is served and not listed"))),
+        (None, Some(_)) => findings.push(Finding::new(Fault::Disagrees, format!("{name} is listed and not served"))),
+        (Some(blob), Some((etag, bytes))) => {
+            // Listings have ETags without quotes in some versions of the service.
+            if blob.etag.trim_matches('"') != etag.trim_matches('"') || bytes.is_some_and(|bytes| bytes != blob.bytes) {
+                findings.push(Finding::new(Fault::Disagrees, format!("{name} is listed as {etag} {bytes:?}, served as {} {}", blob.etag, blob.bytes)));
+            }
+        }
+    }
+}
+
+struct Write {
+    /// `None` for the state before the first operation.
+    operation: Option<usize>,
+    /// What the name holds after it: an operation's body, or nothing.
+    value: Option<usize>,
+    begun: usize,
+    answered: usize,
+    is_settled: bool,
+}
+
+const NOTHING_YET: Write = Write { operation: None, value: None, begun: 0, answered: 0, is_settled: true };
+
+impl Write {
+    fn of(identity: usize, value: Option<usize>, op: &Operation, window: Window) -> Option<Write> {
+        let is_possible = op.begun_position < window.begun_before && op.outcome != Outcome::NoEffect;
+        is_possible.then(|| Write {
+            operation: Some(identity), value, begun: op.begun_tick, answered: op.answered_tick,
+            is_settled: op.durable_position <= window.acknowledged_until,
+        })
+    }
+}
+
+/// The settled write that makes this value impossible, or nothing if some possible write explains it.
+fn unexplained(writes: &[Write], value: Option<usize>) -> Option<&Write> {
+    let superseder = |write: &Write| writes.iter().find(|w| w.is_settled && w.begun >= write.answered && w.operation != write.operation);
+    let mut culprit = Some(&NOTHING_YET);
+    for write in writes.iter().filter(|w| w.value == value) {
+        culprit = superseder(write);
+        if culprit.is_none() {
+            return None;
+        }
+    }
+    culprit
+}
+
+/// Gives the creation that is in effect, if the container was found and its ETag is known.
+fn judge_container(
+    container: &str, found: Option<&String>, operations: &[(usize, &Operation)], window: Window, findings: &mut Vec<Finding>,
+) -> Option<usize> {
+    let mut writes = vec![NOTHING_YET];
+    for (identity, op) in operations {
+        match op.deed {
+            Deed::CreateContainer => writes.extend(Write::of(*identity, Some(*identity), op, window)),
+            Deed::DeleteContainer => writes.extend(Write::of(*identity, None, op, window)),
+            _ => {}
+        }
+    }
+    let Some(etag) = found else {
+        if let Some(by) = unexplained(&writes, None) {
+            findings.push(Finding::new(Fault::Lost, format!("container {container} is gone; {}", tell(operations, by))));
+        }
+        return None;
+    };
+    let creations = operations.iter().filter(|(_, op)| op.deed == Deed::CreateContainer);
+    let same = |op: &Operation| matches!(&op.outcome, Outcome::Done { etag: known } if known.trim_matches('"') == etag.trim_matches('"'));
+    // A creation that was never answered has an ETag that nobody knows.
+    let creation = creations.clone().find(|(_, op)| same(op)).or_else(|| creations.clone().rfind(|(_, op)| op.outcome == Outcome::Unknown));
+    let Some((identity, op)) = creation else {
+        findings.push(Finding::new(Fault::Phantom, format!("container {container} has ETag {etag}, which no creation gave")));
+        return None;
+    };
+    if op.begun_position >= window.begun_before {
+        findings.push(Finding::new(Fault::Phantom, format!("container {container} is there before its creation #{identity} began")));
+    } else if let Some(by) = unexplained(&writes, Some(*identity)) {
+        findings.push(Finding::new(Fault::Lost, format!("container {container} is still that of #{identity}; {}", tell(operations, by))));
+    }
+    Some(*identity)
+}
+
+fn judge_blob(
+    key: &(String, String), blob: Option<&SeenBlob>, operations: &[(usize, &Operation)], creation: Option<usize>, window: Window,
+    findings: &mut Vec<Finding>,
+) {
+    let created = creation.and_then(|c| operations.iter().find(|(identity, _)| *identity == c)).map(|(_, op)| *op);
+    let mut writes = vec![NOTHING_YET];
+    for (identity, op) in operations {
+        match &op.deed {
+            Deed::Put { name, .. } if *name == key.1 => writes.extend(Write::of(*identity, Some(*identity), op, window)),
+            Deed::Delete { name } if *name == key.1 => writes.extend(Write::of(*identity, None, op, window)),
+            Deed::DeleteContainer => {
+                let Some(mut write) = Write::of(*identity, None, op, window) else { continue };
+                // The creation found says which deletions happened: those before it did, those after it did not.
+                if let Some(created) = created {
+                    if op.begun_tick >= created.answered_tick {
+                        continue;
+                    }
+                    write.is_settled |= op.answered_tick <= created.begun_tick;
+                }
+                writes.push(write);
+            }
+            _ => {}
+        }
+    }
+    let name = format!("{}/{}", key.0, key.1);
+    let Some(blob) = blob else {
+        if let Some(by) = unexplained(&writes, None) {
+            findings.push(Finding::new(Fault::Lost, format!("{name} is gone; {}", tell(operations, by))));
+        }
+        return;
+    };
+    if let Some(damage) = &blob.damage {
+        findings.push(Finding::new(Fault::Torn, format!("{name} of #{:?}: {damage}", blob.operation)));
+        return;
+    }
+    let identity = blob.operation.expect("a blob without a known operation is damaged");
+    let Some((_, op)) = operations.iter().find(|(i, op)| *i == identity && op.blob() == Some(&key.1)) else {
+        findings.push(Finding::new(Fault::Torn, format!("{name} holds what #{identity} wrote elsewhere")));
+        return;
+    };
+    if op.outcome == Outcome::NoEffect {
+        findings.push(Finding::new(Fault::Phantom, format!("{name} holds what #{identity} wrote, which was refused")));
+    } else if op.begun_position >= window.begun_before {
+        findings.push(Finding::new(Fault::Phantom, format!("{name} holds what #{identity} wrote, which was not yet begun")));
+    } else if let Some(by) = unexplained(&writes, Some(identity)) {
+        findings.push(Finding::new(Fault::Lost, format!("{name} is still that of #{identity}; {}", tell(operations, by))));
+    }
+    if let Outcome::Done { etag } = &op.outcome
+        && *etag != blob.etag
+    {
+        findings.push(Finding::new(Fault::Disagrees, format!("{name} of #{identity} was acknowledged as {etag}, is served as {}", blob.etag)));
+    }
+}
+
+fn tell(operations: &[(usize, &Operation)], by: &Write) -> String {
+    let Some((identity, op)) = by.operation.and_then(|i| operations.iter().find(|(identity, _)| *identity == i)) else {
+        return "nothing that was asked for explains it".into();
+    };
+    let durable = if op.durable_position == NEVER { "never".to_string() } else { op.durable_position.to_string() };
+    format!("#{identity} {:?} (begun at {}, acknowledged or read at {durable})", op.deed, op.begun_position)
+}
+
+#[cfg(test)]
+mod tests;

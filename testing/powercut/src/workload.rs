@@ -1,0 +1,270 @@
+//! The workload: several connections at once, each with names of its own, some names fought over, containers that come
+//! and go, and one that is deleted under its writers. What each does follows from the seed; how they interleave does not,
+//! which is why the recording is kept when something is found.
+
+use crate::body;
+use crate::disk::Chance;
+use crate::history::{Deed, Scribe};
+use crate::judge::{Fault, Finding};
+use crate::store::{Answer, Condition, Store};
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+pub const SHARED: [&str; 2] = ["shared-a", "shared-b"];
+const RACE: &str = "race";
+const OWN_NAMES: u64 = 10;
+const HOT_NAMES: u64 = 3;
+
+/// Around the places where a body changes its home (4 to 16 KiB), the page and block sizes, and a few large ones.
+const SMALL: [usize; 12] = [0, 1, 63, 64, 511, 700, 1024, 2000, 3000, 4095, 4096, 4097];
+const MIDDLE: [usize; 10] = [6000, 8191, 8192, 8193, 12_000, 16_383, 16_384, 16_385, 30_000, 65_536];
+const LARGE: [usize; 5] = [131_073, 262_144, 700_001, 1 << 20, 3 << 20];
+
+/// What a connection knows of its own names from one run of the server to the next.
+pub struct Worker {
+    number: usize,
+    chance: Chance,
+    scribe: Scribe,
+    /// ETag of each own name that is there; a name whose state is unknown is left out of conditions.
+    own: BTreeMap<(String, String), State>,
+    /// Whether the own container is there.
+    has_container: Option<bool>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum State {
+    There(String),
+    Unknown,
+}
+
+/// What the connections have to complain of while they run.
+#[derive(Default)]
+pub struct Complaints {
+    findings: Mutex<Vec<Finding>>,
+    /// The disk is failing or full: a 5xx is then the right answer to a change.
+    pub may_fail: bool,
+}
+
+impl Complaints {
+    pub fn add(&self, fault: Fault, detail: String) {
+        self.findings.lock().expect("no holder panics").push(Finding::new(fault, detail));
+    }
+
+    /// No disk excuses silence.
+    fn hear(&self, what: &str, answer: &Answer) {
+        match answer {
+            Answer::Broken(why) => self.add(Fault::Unavailable, format!("{what}: {why}")),
+            Answer::Failed { .. } if !self.may_fail => self.add(Fault::Unavailable, format!("{what}: {answer:?}")),
+            _ => {}
+        }
+    }
+
+    pub fn take(self) -> Vec<Finding> {
+        self.findings.into_inner().expect("no holder panics")
+    }
+}
+
+impl Worker {
+    pub fn new(number: usize, seed: u64, scribe: Scribe) -> Worker {
+        Worker { number, chance: Chance::new(seed ^ (number as u64) << 40), scribe, own: BTreeMap::new(), has_container: Some(false) }
+    }
+
+    /// Creates the containers that all share.
+    pub fn prepare(&mut self, store: &mut dyn Store, complaints: &Complaints) {
+        for container in SHARED.iter().chain([&RACE]) {
+            self.create_container(store, container, complaints);
+        }
+    }
+
+    pub fn run(&mut self, store: &mut dyn Store, requests: usize, complaints: &Complaints) {
+        for _ in 0..requests {
+            match self.chance.below(100) {
+                0..45 => self.put_own(store, complaints),
+                45..55 => self.delete_own(store, complaints),
+                55..63 => self.put_hot(store, complaints),
+                63..72 => self.read(store, complaints),
+                72..86 => self.keep_container(store, complaints),
+                _ if self.number == 0 => self.stir_race(store, complaints),
+                _ => self.put_race(store, complaints),
+            }
+        }
+    }
+
+    /// Reads every own name once, as a client does that comes back after a restart: what it is shown, it may rely on.
+    pub fn reread(&mut self, store: &mut dyn Store, complaints: &Complaints) {
+        for (container, name) in self.own.keys().cloned().collect::<Vec<_>>() {
+            self.read_one(store, &container, &name, complaints);
+        }
+    }
+
+    fn bytes(&mut self) -> usize {
+        let sizes: &[usize] = match self.chance.below(20) {
+            0..12 => &SMALL,
+            12..18 => &MIDDLE,
+            _ => &LARGE,
+        };
+        *self.chance.pick(sizes)
+    }
+
+    fn own_name(&mut self) -> (String, String) {
+        let container = self.chance.pick(&SHARED).to_string();
+        (container, format!("w{}/n{}", self.number, self.chance.below(OWN_NAMES)))
+    }
+
+    fn put(&mut self, store: &mut dyn Store, container: &str, name: &str, condition: &Condition, complaints: &Complaints) -> Answer {
+        let bytes = self.bytes();
+        let (operation, body) = self.scribe.begin(container, Deed::Put { name: name.to_string(), bytes });
+        let body = body.expect("a put has a body");
+        let answer = store.put(container, name, operation, &body, condition);
+        self.scribe.end(operation, &answer);
+        complaints.hear(&format!("put {container}/{name}"), &answer);
+        answer
+    }
+
+    fn put_own(&mut self, store: &mut dyn Store, complaints: &Complaints) {
+        let key = self.own_name();
+        let before = self.own.get(&key).cloned();
+        let condition = match (self.chance.below(10), &before) {
+            (0..6, _) => Condition::None,
+            (6..8, _) => Condition::Absent,
+            (8, Some(State::There(etag))) => Condition::Is(etag.clone()),
+            _ => Condition::Is("\"0x8D0000000000000\"".into()),
+        };
+        let answer = self.put(store, &key.0, &key.1, &condition, complaints);
+        let meets = match (&condition, &before) {
+            (_, Some(State::Unknown)) => None,
+            (Condition::None, _) => Some(true),
+            (Condition::Absent, before) => Some(before.is_none()),
+            (Condition::Is(etag), before) => Some(*before == Some(State::There(etag.clone()))),
+        };
+        self.learn(&key, answer, meets, complaints);
+    }
+
+    fn delete_own(&mut self, store: &mut dyn Store, complaints: &Complaints) {
+        let key = self.own_name();
+        let before = self.own.get(&key).cloned();
+        let condition = match &before {
+            Some(State::There(etag)) if self.chance.below(2) == 0 => Condition::Is(etag.clone()),
+            _ => Condition::None,
+        };
+        let (operation, _) = self.scribe.begin(&key.0, Deed::Delete { name: key.1.clone() });
+        let answer = store.delete(&key.0, &key.1, &condition);
+        self.scribe.end(operation, &answer);
+        complaints.hear(&format!("delete {}/{}", key.0, key.1), &answer);
+        let meets = match before {
+            Some(State::Unknown) => None,
+            before => Some(before.is_some()),
+        };
+        let answer = match answer {
+            Answer::Done { .. } => Answer::Done { etag: String::new() },
+            other => other,
+        };
+        self.learn(&key, answer, meets, complaints);
+    }
+
+    /// Takes the answer into account; an empty ETag stands for a deletion.
+    fn learn(&mut self, key: &(String, String), answer: Answer, meets: Option<bool>, complaints: &Complaints) {
+        if matches!((&answer, meets), (Answer::Done { .. }, Some(false)) | (Answer::Refused { .. }, Some(true))) {
+            complaints.add(Fault::WrongAnswer, format!("{}/{}: {answer:?}, conditions met: {meets:?}", key.0, key.1));
+        }
+        match answer {
+            Answer::Done { etag } if etag.is_empty() => drop(self.own.remove(key)),
+            Answer::Done { etag } => drop(self.own.insert(key.clone(), State::There(etag))),
+            Answer::Refused { .. } => {}
+            Answer::Failed { .. } | Answer::Broken(_) => drop(self.own.insert(key.clone(), State::Unknown)),
+        }
+    }
+
+    fn put_hot(&mut self, store: &mut dyn Store, complaints: &Complaints) {
+        let name = format!("hot/h{}", self.chance.below(HOT_NAMES));
+        let condition = if self.chance.below(4) == 0 { Condition::Absent } else { Condition::None };
+        self.put(store, SHARED[0], &name, &condition, complaints);
+    }
+
+    fn read(&mut self, store: &mut dyn Store, complaints: &Complaints) {
+        if self.chance.below(2) == 0 {
+            let name = format!("hot/h{}", self.chance.below(HOT_NAMES));
+            self.read_one(store, SHARED[0], &name, complaints);
+        } else {
+            let (container, name) = self.own_name();
+            self.read_one(store, &container, &name, complaints);
+        }
+    }
+
+    fn read_one(&mut self, store: &mut dyn Store, container: &str, name: &str, complaints: &Complaints) {
+        match store.get(container, name) {
+            Ok(Some(found)) => {
+                let written = found.operation.and_then(|operation| self.scribe.body(operation));
+                match written.map(|written| body::difference(&written, &found.body)) {
+                    Some(None) => self.scribe.observe(found.operation.expect("it has a body")),
+                    Some(Some(damage)) => complaints.add(Fault::Torn, format!("live read of {container}/{name}: {damage}")),
+                    None => complaints.add(Fault::Torn, format!("live read of {container}/{name}: of no known put")),
+                }
+                let known = self.own.get(&(container.to_string(), name.to_string()));
+                if let Some(State::There(etag)) = known
+                    && *etag != found.etag
+                {
+                    complaints.add(Fault::WrongAnswer, format!("live read of {container}/{name}: {} after {etag} was acknowledged", found.etag));
+                }
+            }
+            Ok(None) => {
+                if let Some(State::There(etag)) = self.own.get(&(container.to_string(), name.to_string())) {
+                    complaints.add(Fault::Lost, format!("live read of {container}/{name}: gone after {etag} was acknowledged"));
+                }
+            }
+            Err(error) => complaints.add(Fault::Unavailable, format!("live read: {error}")),
+        }
+    }
+
+    /// The own container: filled, deleted with all that is in it, made again under the same name.
+    fn keep_container(&mut self, store: &mut dyn Store, complaints: &Complaints) {
+        let container = format!("own-{}", self.number);
+        match self.has_container {
+            Some(true) if self.chance.below(5) > 0 => {
+                let name = format!("c{}", self.chance.below(4));
+                let answer = self.put(store, &container, &name, &Condition::None, complaints);
+                if matches!(answer, Answer::Refused { .. }) {
+                    complaints.add(Fault::WrongAnswer, format!("{container}/{name}: {answer:?} in a container that is there"));
+                }
+            }
+            Some(true) => {
+                let answer = self.delete_container(store, &container, complaints);
+                self.has_container = matches!(answer, Answer::Done { .. }).then_some(false);
+            }
+            Some(false) | None => {
+                let answer = self.create_container(store, &container, complaints);
+                self.has_container = match answer {
+                    Answer::Done { .. } => Some(true),
+                    Answer::Refused { status: 409, .. } if self.has_container.is_none() => Some(true),
+                    _ => None,
+                };
+            }
+        }
+    }
+
+    fn stir_race(&mut self, store: &mut dyn Store, complaints: &Complaints) {
+        self.delete_container(store, RACE, complaints);
+        self.create_container(store, RACE, complaints);
+    }
+
+    fn put_race(&mut self, store: &mut dyn Store, complaints: &Complaints) {
+        let name = format!("w{}-r{}", self.number, self.chance.below(3));
+        self.put(store, RACE, &name, &Condition::None, complaints);
+    }
+
+    fn create_container(&mut self, store: &mut dyn Store, container: &str, complaints: &Complaints) -> Answer {
+        let (operation, _) = self.scribe.begin(container, Deed::CreateContainer);
+        let answer = store.create_container(container);
+        self.scribe.end(operation, &answer);
+        complaints.hear(&format!("create container {container}"), &answer);
+        answer
+    }
+
+    fn delete_container(&mut self, store: &mut dyn Store, container: &str, complaints: &Complaints) -> Answer {
+        let (operation, _) = self.scribe.begin(container, Deed::DeleteContainer);
+        let answer = store.delete_container(container);
+        self.scribe.end(operation, &answer);
+        complaints.hear(&format!("delete container {container}"), &answer);
+        answer
+    }
+}
