@@ -306,3 +306,68 @@ impl Chance {
         &from[self.below(from.len() as u64) as usize]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn disk() -> Disk {
+        let mut disk = Disk::new(Image::empty(16 * BLOCK_BYTES as u64));
+        disk.write(0, &[1; 2 * BLOCK_BYTES]);
+        disk.begin_recording();
+        disk
+    }
+
+    #[test]
+    fn a_cut_keeps_what_was_flushed_and_by_survival_what_was_not() {
+        let mut disk = disk();
+        disk.write(0, &[2; BLOCK_BYTES]);
+        disk.flush();
+        disk.write(0, &[3; BLOCK_BYTES]);
+        assert_eq!(disk.position(), 3);
+        let recording = disk.end_recording().unwrap();
+        let mut cutter = Cutter::new(&recording);
+        let mut first = |point, survival| cutter.cut(point, survival, 0).read(0, 1)[0];
+        assert_eq!(first(0, Survival::All), 1);
+        assert_eq!((first(1, Survival::None), first(1, Survival::All)), (1, 2));
+        assert_eq!((first(2, Survival::None), first(3, Survival::None), first(3, Survival::All)), (2, 2, 3));
+        assert_eq!(first(1, Survival::None), 1, "points may be asked for in any order");
+    }
+
+    #[test]
+    fn chance_keeps_some_blocks_and_tears_some_but_never_invents() {
+        let mut disk = disk();
+        disk.write(4 * BLOCK_BYTES as u64, &[7; 8 * BLOCK_BYTES]);
+        let recording = disk.end_recording().unwrap();
+        let mut kept = std::collections::BTreeSet::new();
+        for seed in 0..50 {
+            let image = Cutter::new(&recording).cut(1, Survival::Torn, seed);
+            let bytes = image.read(4 * BLOCK_BYTES as u64, 8 * BLOCK_BYTES);
+            let sectors: Vec<bool> = bytes.chunks(SECTOR_BYTES).map(|sector| {
+                assert!(sector.iter().all(|b| *b == 0) || sector.iter().all(|b| *b == 7), "a sector is old or new");
+                sector[0] == 7
+            }).collect();
+            kept.insert(sectors);
+        }
+        assert!(kept.len() > 30);
+    }
+
+    #[test]
+    fn part_of_a_block_can_be_written_and_discarded() {
+        let mut disk = disk();
+        disk.write(512, &[5; 512]);
+        disk.discard(1024, 512);
+        let bytes = disk.read(0, BLOCK_BYTES);
+        assert_eq!((bytes[0], bytes[512], bytes[1024], bytes[1536]), (1, 5, 0, 1));
+    }
+
+    #[test]
+    fn a_refused_write_leaves_no_trace_and_a_single_refusal_is_single() {
+        let mut disk = disk();
+        disk.refuse(Refusals { writes_from: Some(1), once: true, ..Refusals::default() });
+        assert!(disk.write(0, &[2; BLOCK_BYTES]));
+        assert!(!disk.write(0, &[3; BLOCK_BYTES]));
+        assert!(disk.write(0, &[4; BLOCK_BYTES]));
+        assert_eq!((disk.position(), disk.refused), (2, 1));
+    }
+}

@@ -183,17 +183,20 @@ struct Write {
     value: Option<usize>,
     begun: usize,
     answered: usize,
+    is_possible: bool,
+    /// In a window of several points a write can be settled at the last and not yet possible at the first: whatever is
+    /// found then is wrong, because it was acknowledged without a flush.
     is_settled: bool,
 }
 
-const NOTHING_YET: Write = Write { operation: None, value: None, begun: 0, answered: 0, is_settled: true };
+const NOTHING_YET: Write = Write { operation: None, value: None, begun: 0, answered: 0, is_possible: true, is_settled: true };
 
 impl Write {
     fn of(identity: usize, value: Option<usize>, op: &Operation, window: Window) -> Option<Write> {
-        let is_possible = op.begun_position < window.begun_before && op.outcome != Outcome::NoEffect;
-        is_possible.then(|| Write {
-            operation: Some(identity), value, begun: op.begun_tick, answered: op.answered_tick,
-            is_settled: op.durable_position <= window.acknowledged_until,
+        let is_possible = op.begun_position < window.begun_before;
+        let is_settled = op.durable_position <= window.acknowledged_until;
+        (op.outcome != Outcome::NoEffect && (is_possible || is_settled)).then(|| Write {
+            operation: Some(identity), value, begun: op.begun_tick, answered: op.answered_tick, is_possible, is_settled,
         })
     }
 }
@@ -202,7 +205,7 @@ impl Write {
 fn unexplained(writes: &[Write], value: Option<usize>) -> Option<&Write> {
     let superseder = |write: &Write| writes.iter().find(|w| w.is_settled && w.begun >= write.answered && w.operation != write.operation);
     let mut culprit = Some(&NOTHING_YET);
-    for write in writes.iter().filter(|w| w.value == value) {
+    for write in writes.iter().filter(|w| w.is_possible && w.value == value) {
         culprit = superseder(write);
         if culprit.is_none() {
             return None;
