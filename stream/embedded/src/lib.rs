@@ -1,1 +1,334 @@
-//! The default engine; see FORMAT.md beside it.
+//! The default engine: records in fjall, bodies in segment files beside it; one directory, one process.
+//!
+//! FORMAT.md draws every byte on the disk and says what is assumed of it. The code, from the bottom up:
+//!
+//! * `key` how keys and values look; `disk` what the segments ask of a disk
+//! * `segments` the files of bodies; `extents` bodies with their checksums; `alive` who keeps which extent
+//! * `store` the synchronous core: guards, references, one fjall batch; `thread` its queue and its thread
+//! * `sweep` the housekeeper; `note` and `room` what it looks after; `recover` opening a directory
+//!
+//! After a failed write or sync of a commit, or a failed sync of a segment, nothing is accepted until the directory is
+//! opened again (`Fault::Stopped`); what was committed can still be read.
+
+mod alive;
+pub mod disk;
+mod extents;
+mod key;
+mod note;
+mod recover;
+mod room;
+mod segments;
+mod store;
+mod sweep;
+mod thread;
+mod view;
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Sender, channel, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use bytes::Bytes;
+use engine::{
+    Batch, BoxFuture, CommitError, Engine, Extent, ExtentError, ExtentSlice, Fault, GROUP_BYTES_MAX, GroupId,
+    GroupRange, KEY_BYTES_MAX, Page, PartitionId, Pin, Revision, Source, View, Write,
+};
+use fjall::PersistMode;
+
+use crate::alive::Alive;
+use crate::disk::{Directory, Disk};
+use crate::key::Address;
+use crate::note::{Note, Noted};
+use crate::room::Room;
+use crate::segments::Segments;
+use crate::store::{Change, Core, Store};
+use crate::sweep::{Sweeper, Wake, tell};
+use crate::thread::{Queue, Stop};
+
+pub use crate::recover::OpenError;
+
+/// When a commit counts as done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Durability {
+    /// On the disk: a power cut loses nothing that was acknowledged.
+    Full,
+    /// With the operating system: a crash of the process loses nothing, a power cut may lose the last moments.
+    Relaxed,
+}
+
+/// How to open a directory.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub dir: PathBuf,
+    pub durability: Durability,
+    /// The most memory spent on blocks of records; grows with use.
+    pub cache_bytes: u64,
+    /// A segment is closed when it would grow beyond this.
+    pub segment_bytes_max: u64,
+    /// Room to be left on the disk; `None` takes a hundredth of it, within reason.
+    pub reserve_bytes: Option<u64>,
+}
+
+impl Options {
+    pub fn new(dir: impl Into<PathBuf>) -> Self {
+        Options {
+            dir: dir.into(),
+            durability: Durability::Full,
+            cache_bytes: 64 * 1024 * 1024,
+            segment_bytes_max: 256 * 1024 * 1024,
+            reserve_bytes: None,
+        }
+    }
+}
+
+/// The engine. Closed in order by `close`, or when it is dropped.
+pub struct Embedded {
+    store: Arc<Store>,
+    segments: Arc<Segments>,
+    alive: Arc<Alive>,
+    queue: Queue,
+    stop: Arc<Stop>,
+    room: Arc<Room>,
+    published: Arc<AtomicU64>,
+    wakes: Sender<Wake>,
+    closing: Arc<AtomicBool>,
+    durability: Durability,
+    threads: Mutex<Option<Threads>>,
+    /// Held to the end: views may outlive the engine, but not the directory's lock.
+    _lock: Arc<File>,
+}
+
+struct Threads {
+    commit: JoinHandle<()>,
+    sweeper: JoinHandle<Note>,
+}
+
+impl Embedded {
+    /// Opens the directory, making it where it is missing.
+    pub fn open(options: Options) -> Result<Arc<Self>, OpenError> {
+        let segments = options.dir.join(recover::SEGMENTS_DIRECTORY);
+        Self::open_with(options, move || Ok(Box::new(Directory::open(&segments)?)))
+    }
+
+    /// The same with the segments on a disk of the caller's; for tests of what disks can do.
+    pub fn open_with(
+        options: Options,
+        disk: impl FnOnce() -> std::io::Result<Box<dyn Disk>>,
+    ) -> Result<Arc<Self>, OpenError> {
+        assert!(options.segment_bytes_max <= u64::from(u32::MAX), "addresses have 32 bits for the offset");
+        let doing = |doing: &str| {
+            let doing = format!("{doing} {}", options.dir.display());
+            move |source| OpenError::Io { doing, source }
+        };
+        // Asked first, for opening writes: a full disk must be told as such.
+        let existing = options.dir.ancestors().find(|dir| dir.exists()).unwrap_or(&options.dir);
+        let room = Room::new(existing, options.reserve_bytes).map_err(doing("asking for the room on the disk of"))?;
+        if room.free() < room.reserve() / 4 {
+            return Err(OpenError::Full {
+                dir: options.dir.clone(),
+                free_bytes: room.free(),
+                needed_bytes: room.reserve() / 4,
+            });
+        }
+        let opened = recover::open(&options)?;
+        let store = Arc::new(opened.store);
+        let unreadable = |fault: Fault| OpenError::Damaged { words: fault.to_string() };
+        let named = recover::highest_named_segment(&store).map_err(unreadable)?;
+        let disk = disk().map_err(doing("opening the segments of"))?;
+        let segments = Segments::open(disk, options.segment_bytes_max, named);
+        let segments = Arc::new(segments.map_err(doing("reading the segments of"))?);
+        recover::check_segments(&store, &segments)?;
+
+        let alive = Arc::new(Alive::default());
+        let stop = Arc::new(Stop::default());
+        let room = Arc::new(room);
+        let published = Arc::new(AtomicU64::new(opened.number));
+        let closing = Arc::new(AtomicBool::new(false));
+        let persist = match options.durability {
+            Durability::Full => PersistMode::SyncData,
+            Durability::Relaxed => PersistMode::Buffer,
+        };
+        let core = Core::new(Arc::clone(&store), Arc::clone(&alive), persist, Arc::clone(&published));
+        let (wakes, woken) = channel();
+        let shrunk = Arc::new(Mutex::new(HashSet::new()));
+        let hints = Arc::clone(&shrunk);
+        let hint = move |addresses| hints.lock().unwrap_or_else(PoisonError::into_inner).extend(addresses);
+        let (queue, commit) =
+            thread::start(core, Arc::clone(&stop), hint).map_err(doing("starting a thread for"))?;
+        let sweeper = Sweeper {
+            store: Arc::clone(&store),
+            segments: Arc::clone(&segments),
+            alive: Arc::clone(&alive),
+            queue: queue.clone(),
+            stop: Arc::clone(&stop),
+            room: Arc::clone(&room),
+            published: Arc::clone(&published),
+            closing: Arc::clone(&closing),
+            durable: options.durability == Durability::Full,
+            shrunk,
+            note: opened.note,
+        };
+        let sweeper = std::thread::Builder::new().name("lazuli:sweep".to_owned()).spawn(move || sweeper.run(&woken));
+        let sweeper = sweeper.map_err(doing("starting a thread for"))?;
+        Ok(Arc::new(Embedded {
+            store,
+            segments,
+            alive,
+            queue,
+            stop,
+            room,
+            published,
+            wakes,
+            closing,
+            durability: options.durability,
+            threads: Mutex::new(Some(Threads { commit, sweeper })),
+            _lock: Arc::new(opened.lock),
+        }))
+    }
+
+    /// Finishes what is queued, makes it durable, and notes that nothing is missing. Later commits are `Stopped`.
+    pub fn close(&self) -> Result<(), Fault> {
+        let Some(threads) = self.threads.lock().unwrap_or_else(PoisonError::into_inner).take() else { return Ok(()) };
+        self.closing.store(true, Ordering::Release);
+        tell(&self.wakes, Wake::Close);
+        let note = threads.sweeper.join();
+        let failed = self.stop.check();
+        self.queue.close();
+        let committed = threads.commit.join();
+        failed?;
+        let (Ok(mut note), Ok(())) = (note, committed) else {
+            return Err(Fault::Stopped { why: "a thread of the engine failed".to_owned() });
+        };
+        if self.durability == Durability::Relaxed {
+            self.segments.sync_all().map_err(|error| Fault::io("syncing the segments", error))?;
+        }
+        self.store.db.persist(PersistMode::SyncAll).map_err(|error| fault("syncing the journal", error))?;
+        let number = self.published.load(Ordering::Acquire);
+        let noted = Noted { number, closed: true };
+        note.write(noted).map_err(|error| Fault::io("writing the durable note", error))
+    }
+
+    /// Does all cleaning there is to do, to its end. For tests, and for operators who want their space now.
+    pub fn sweep_now(&self) -> Result<(), Fault> {
+        let (answer, done) = sync_channel(1);
+        tell(&self.wakes, Wake::Now(answer));
+        done.recv().unwrap_or_else(|_| Err(Fault::Stopped { why: "the engine was closed".to_owned() }))
+    }
+
+    async fn commit_batch(&self, partition: &PartitionId, batch: Batch) -> Result<Revision, CommitError> {
+        check(partition, &batch);
+        self.stop.check().map_err(CommitError::Fault)?;
+        let mut segments = HashSet::new();
+        let (mut bytes, mut only_deletes) = (0, true);
+        for write in &batch.writes {
+            if let Write::Put { key, value, slices, .. } = write {
+                only_deletes = false;
+                bytes += key.len() + value.len();
+                segments.extend(slices.iter().map(|slice| Address::of(slice.extent).segment));
+            }
+        }
+        let room = if only_deletes { self.room.admit_delete() } else { self.room.admit(bytes as u64) };
+        room.map_err(CommitError::Fault)?;
+        if !segments.is_empty() && self.durability == Durability::Full {
+            for segment in self.segments.unsynced(segments.into_iter()) {
+                let durable = self.segments.make_durable(&segment).await;
+                durable.map_err(|error| {
+                    self.stop.set(format!("syncing a segment: {error}"));
+                    CommitError::Fault(Fault::io("syncing a segment", error))
+                })?;
+            }
+        }
+        self.queue.run(Change::Commit { partition: partition.clone(), batch }).await
+    }
+}
+
+impl Drop for Embedded {
+    fn drop(&mut self) {
+        // Nobody is left to hear of a failure; the next start will see what there is.
+        let _ = self.close();
+    }
+}
+
+impl Engine for Embedded {
+    fn view<'a>(&'a self, partition: &'a PartitionId) -> BoxFuture<'a, Result<Box<dyn View>, Fault>> {
+        Box::pin(async move { Ok(Box::new(self.open_view(partition)) as Box<dyn View>) })
+    }
+
+    fn scan<'a>(&'a self, range: &'a GroupRange, limit: usize) -> BoxFuture<'a, Result<Page, Fault>> {
+        Box::pin(async move { view::scan_group(&self.store, range, limit) })
+    }
+
+    fn commit<'a>(&'a self, partition: &'a PartitionId, batch: Batch) -> BoxFuture<'a, Result<Revision, CommitError>> {
+        Box::pin(self.commit_batch(partition, batch))
+    }
+
+    fn write_extent<'a>(
+        &'a self,
+        source: &'a mut dyn Source,
+        bytes_max: u64,
+    ) -> BoxFuture<'a, Result<Option<Pin>, ExtentError>> {
+        Box::pin(async move {
+            self.stop.check().map_err(ExtentError::Fault)?;
+            extents::write(&self.segments, &self.alive, source, bytes_max, |bytes| self.room.admit(bytes)).await
+        })
+    }
+
+    fn read_extent(&self, slice: ExtentSlice) -> BoxFuture<'_, Result<Bytes, Fault>> {
+        Box::pin(extents::read(&self.segments, slice))
+    }
+
+    fn pin(&self, extent: Extent) -> Pin {
+        Pin::new(extent, Arc::new(self.alive.pin(Address::of(extent))))
+    }
+
+    fn fence<'a>(&'a self, group: &'a GroupId) -> BoxFuture<'a, Result<(), Fault>> {
+        Box::pin(async move {
+            self.room.admit_delete()?;
+            match self.queue.run(Change::Fence { group: group.clone() }).await {
+                Ok(_) => {
+                    tell(&self.wakes, Wake::Fenced(group.clone()));
+                    Ok(())
+                }
+                Err(CommitError::Fault(fault)) => Err(fault),
+                Err(other) => Err(Fault::Other { doing: "fencing a group".to_owned(), detail: format!("{other:?}") }),
+            }
+        })
+    }
+}
+
+/// What every caller owes the engine. Checked here, in the caller's task, so that a bug costs its own request only.
+fn check(partition: &PartitionId, batch: &Batch) {
+    assert!((1..=GROUP_BYTES_MAX).contains(&partition.group.0.len()), "a group id has 1 to 255 bytes");
+    assert!(partition.key.len() <= KEY_BYTES_MAX, "a partition key is at most KEY_BYTES_MAX long");
+    for (at, write) in batch.writes.iter().enumerate() {
+        let place = |write: &Write| match write {
+            Write::Put { family, key, .. } | Write::Delete { family, key } => (*family, key.clone()),
+        };
+        let (family, key) = place(write);
+        assert!(key.len() <= KEY_BYTES_MAX, "a record key is at most KEY_BYTES_MAX long");
+        debug_assert!(
+            batch.writes[..at].iter().all(|earlier| place(earlier) != (family, key.clone())),
+            "a batch writes each record once"
+        );
+        if let Write::Put { slices, .. } = write {
+            let inside = |slice: &ExtentSlice| {
+                slice.offset.checked_add(slice.bytes).is_some_and(|end| end <= slice.extent.bytes)
+            };
+            assert!(slices.iter().all(inside), "a slice lies inside its extent");
+        }
+    }
+}
+
+/// fjall's errors in the engine's terms.
+fn fault(doing: &str, error: fjall::Error) -> Fault {
+    use fjall::LsmError;
+    match error {
+        fjall::Error::Io(source) | fjall::Error::Storage(LsmError::Io(source)) => Fault::io(doing, source),
+        fjall::Error::Poisoned => Fault::Stopped { why: "an earlier write to the journal or a table failed".to_owned() },
+        fjall::Error::Storage(error) => Fault::Corrupt { what: format!("{doing}: {error}") },
+        error => Fault::Other { doing: doing.to_owned(), detail: error.to_string() },
+    }
+}

@@ -1,0 +1,387 @@
+//! Opening a directory: the lock, the format, the journal that must not have lost anything, the segments that must be
+//! there. Whatever is wrong is said in words and nothing is opened.
+//!
+//! Order on creation: `CREATING`, everything else, `FORMAT`, then `CREATING` goes. A directory with `CREATING` and without
+//! `FORMAT` was never used and is made anew.
+
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+use std::panic::AssertUnwindSafe;
+use std::path::{Path, PathBuf};
+
+use engine::Fault;
+use fjall::config::{BlockSizePolicy, BloomConstructionPolicy, FilterPolicy, FilterPolicyEntry, HashRatioPolicy};
+use fjall::{CompressionType, Database, KeyspaceCreateOptions, Readable};
+use rustix::fs::FlockOperation;
+
+use crate::key;
+use crate::note::{Note, Noted};
+use crate::segments::Segments;
+use crate::store::{COMMIT_KEY, Store};
+use crate::{Options, extents, fault};
+
+const FORMAT: &str = "lazuli embedded 1\n";
+const FORMAT_FILE: &str = "FORMAT";
+const LOCK_FILE: &str = "LOCK";
+const CREATING_FILE: &str = "CREATING";
+const DAMAGED_FILE: &str = "DAMAGED";
+const NOTE_FILE: &str = "durable";
+const FJALL_DIRECTORY: &str = "fjall";
+pub const SEGMENTS_DIRECTORY: &str = "segments";
+
+const MIB: u64 = 1024 * 1024;
+
+/// Why a directory was not opened.
+#[derive(Debug)]
+pub enum OpenError {
+    /// Another process has it.
+    Locked { dir: PathBuf },
+    /// It is not ours, or of another version.
+    Format { words: String },
+    /// Acknowledged data is missing or damaged.
+    Damaged { words: String },
+    /// There is no room to work in.
+    Full { dir: PathBuf, free_bytes: u64, needed_bytes: u64 },
+    /// The operating system refused.
+    Io { doing: String, source: io::Error },
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OpenError::Locked { dir } => {
+                write!(f, "{} is in use by another process; one process at a time may open it", dir.display())
+            }
+            OpenError::Format { words } => write!(f, "{words}"),
+            OpenError::Damaged { words } => write!(f, "{words}"),
+            OpenError::Full { dir, free_bytes, needed_bytes } => write!(
+                f,
+                "the disk of {} has {} MiB free; at least {} MiB are needed to start safely: make room and start again",
+                dir.display(),
+                free_bytes / MIB,
+                needed_bytes.div_ceil(MIB),
+            ),
+            OpenError::Io { doing, source } => write!(f, "{doing}: {source}"),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            OpenError::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
+
+/// A directory that was found in order.
+pub struct Opened {
+    pub store: Store,
+    pub note: Note,
+    pub number: u64,
+    /// Held as long as the directory is in use.
+    pub lock: File,
+}
+
+pub fn open(options: &Options) -> Result<Opened, OpenError> {
+    let dir = options.dir.as_path();
+    let io = |doing: &str| {
+        let doing = format!("{doing} {}", dir.display());
+        move |source| OpenError::Io { doing, source }
+    };
+    std::fs::create_dir_all(dir).map_err(io("making the directory"))?;
+    let lock = lock(dir)?;
+    let format = dir.join(FORMAT_FILE);
+    let found = match std::fs::read(&format) {
+        Ok(found) => Some(found),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(source) => return Err(OpenError::Io { doing: format!("reading {}", format.display()), source }),
+    };
+    let note_path = dir.join(NOTE_FILE);
+    let Some(found) = found else {
+        prepare(dir)?;
+        let store = open_store(options)?;
+        let note = Note::create(&note_path).map_err(io("writing the durable note in"))?;
+        write_durably(&format, FORMAT.as_bytes()).map_err(io("writing FORMAT in"))?;
+        std::fs::remove_file(dir.join(CREATING_FILE)).map_err(io("removing CREATING in"))?;
+        sync_directory(dir).map_err(io("syncing"))?;
+        return Ok(Opened { store, note, number: 0, lock });
+    };
+    check_format(&format, &found)?;
+    check_damaged(dir)?;
+    let mut note = match Note::open(&note_path) {
+        Ok(Some(note)) => note,
+        Ok(None) => return Err(damaged(format!("{} cannot be read; {RESTORE}", note_path.display()))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(damaged(format!("{} is missing; {RESTORE}", note_path.display())));
+        }
+        Err(source) => return Err(OpenError::Io { doing: format!("reading {}", note_path.display()), source }),
+    };
+    let journals = Journals::measure(&dir.join(FJALL_DIRECTORY)).map_err(io("reading the journals in"))?;
+    let store = open_store(options)?;
+    journals.check_uncut(dir, note.last)?;
+    let number = newest_number(&store).map_err(|fault| damaged(format!("{}: {fault}; {RESTORE}", dir.display())))?;
+    if number < note.last.number {
+        return Err(damaged(format!(
+            "{}: commit {} was acknowledged, but the journal ends with commit {number}: it is damaged, and starting would \
+             silently lose data; {RESTORE}",
+            dir.display(),
+            note.last.number,
+        )));
+    }
+    note.write(Noted { number, closed: false }).map_err(io("writing the durable note in"))?;
+    Ok(Opened { store, note, number, lock })
+}
+
+const RESTORE: &str = "restore the directory from a backup";
+
+fn damaged(words: String) -> OpenError {
+    OpenError::Damaged { words }
+}
+
+fn lock(dir: &Path) -> Result<File, OpenError> {
+    let path = dir.join(LOCK_FILE);
+    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+    let file = file.map_err(|source| OpenError::Io { doing: format!("opening {}", path.display()), source })?;
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(OpenError::Locked { dir: dir.to_owned() }),
+        Err(error) => Err(OpenError::Io { doing: format!("locking {}", path.display()), source: error.into() }),
+    }
+}
+
+/// Makes sure that a directory without FORMAT is ours to fill.
+fn prepare(dir: &Path) -> Result<(), OpenError> {
+    let io = |doing: &str| {
+        let doing = format!("{doing} {}", dir.display());
+        move |source| OpenError::Io { doing, source }
+    };
+    let creating = dir.join(CREATING_FILE);
+    if creating.try_exists().map_err(io("reading"))? {
+        // An earlier creation was cut off. Nothing was ever committed here.
+        let half_made = dir.join(FJALL_DIRECTORY);
+        if half_made.try_exists().map_err(io("reading"))? {
+            std::fs::remove_dir_all(&half_made).map_err(io("removing what was half made in"))?;
+        }
+        return Ok(());
+    }
+    for entry in std::fs::read_dir(dir).map_err(io("reading"))? {
+        let name = entry.map_err(io("reading"))?.file_name();
+        if name != LOCK_FILE && name != "lost+found" {
+            return Err(OpenError::Format {
+                words: format!(
+                    "{} is not empty and has no {FORMAT_FILE} file, so it is not a data directory of ours (it has {}): \
+                     name an empty directory, or restore {FORMAT_FILE} from a backup",
+                    dir.display(),
+                    Path::new(&name).display(),
+                ),
+            });
+        }
+    }
+    write_durably(&creating, b"").map_err(io("writing CREATING in"))?;
+    sync_directory(dir).map_err(io("syncing"))
+}
+
+fn check_format(path: &Path, found: &[u8]) -> Result<(), OpenError> {
+    if found == FORMAT.as_bytes() {
+        return Ok(());
+    }
+    let text = String::from_utf8_lossy(found);
+    let version = text.strip_prefix("lazuli embedded ").and_then(|version| version.trim().parse::<u64>().ok());
+    let words = match version {
+        Some(version) => format!(
+            "{} says format {version}; this program knows format 1: use the newer program that wrote the directory",
+            path.display()
+        ),
+        None => format!("{} is not a format this program knows: name another directory", path.display()),
+    };
+    Err(OpenError::Format { words })
+}
+
+/// An earlier start found damage that it could not leave in place for the next one to see.
+fn check_damaged(dir: &Path) -> Result<(), OpenError> {
+    match std::fs::read_to_string(dir.join(DAMAGED_FILE)) {
+        Ok(words) => Err(damaged(words)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(source) => Err(OpenError::Io { doing: format!("reading {}", dir.join(DAMAGED_FILE).display()), source }),
+    }
+}
+
+fn write_durably(path: &Path, text: &[u8]) -> io::Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(text)?;
+    file.sync_all()
+}
+
+fn sync_directory(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
+}
+
+/// fjall's journals before it opened them, to see afterwards how much it cut off.
+///
+/// fjall reads a journal up to the first entry it cannot decode and cuts the rest. Journals are made 64 MiB long and are
+/// zeros behind their last entry, so cutting zeros is normal. A journal that was sealed ended with a whole entry; so did
+/// the active one of an engine that was closed in order. If more than zeros was cut off these, entries in their middle
+/// are damaged. (In the active journal after a crash a cut end is normal, and the durable note bounds it.)
+struct Journals {
+    found: Vec<(PathBuf, File, u64)>,
+}
+
+impl Journals {
+    fn measure(dir: &Path) -> io::Result<Self> {
+        let mut numbered = Vec::new();
+        for entry in std::fs::read_dir(dir)? {
+            let path = entry?.path();
+            let number = path.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.parse::<u64>().ok());
+            if let (Some(number), Some("jnl")) = (number, path.extension().and_then(|of| of.to_str())) {
+                numbered.push((number, path));
+            }
+        }
+        numbered.sort();
+        let mut found = Vec::new();
+        for (_, path) in numbered {
+            let file = File::open(&path)?;
+            let end = end_of_content(&file)?;
+            found.push((path, file, end));
+        }
+        Ok(Journals { found })
+    }
+
+    fn check_uncut(self, dir: &Path, noted: Noted) -> Result<(), OpenError> {
+        let sealed = self.found.len().saturating_sub(usize::from(!noted.closed));
+        for (path, file, end) in self.found.into_iter().take(sealed) {
+            let left = file.metadata();
+            let left = left.map_err(|source| OpenError::Io { doing: format!("reading {}", path.display()), source })?;
+            if left.len() < end {
+                let words = format!(
+                    "{} is damaged after byte {}: {} bytes of commits that were acknowledged cannot be read; {RESTORE}",
+                    path.display(),
+                    left.len(),
+                    end - left.len(),
+                );
+                // fjall has cut the damage away by now, so the next start could not see it.
+                let marked = write_durably(&dir.join(DAMAGED_FILE), words.as_bytes()).and_then(|()| sync_directory(dir));
+                return Err(match marked {
+                    Ok(()) => damaged(words),
+                    Err(error) => damaged(format!("{words} (and this could not be noted: {error})")),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where the zeros at the end of a file begin.
+fn end_of_content(file: &File) -> io::Result<u64> {
+    let mut end = file.metadata()?.len();
+    let mut buffer = vec![0; 256 * 1024];
+    while end > 0 {
+        let from = end.saturating_sub(buffer.len() as u64);
+        let part = &mut buffer[..(end - from) as usize];
+        file.read_exact_at(part, from)?;
+        if let Some(last) = part.iter().rposition(|byte| *byte != 0) {
+            return Ok(from + last as u64 + 1);
+        }
+        end = from;
+    }
+    Ok(0)
+}
+
+fn open_store(options: &Options) -> Result<Store, OpenError> {
+    let path = options.dir.join(FJALL_DIRECTORY);
+    let open = || -> fjall::Result<Store> {
+        let db = Database::builder(&path)
+            .cache_size(options.cache_bytes)
+            // Values are small or already compressed by their owner: not worth the time of the commit thread.
+            .journal_compression(CompressionType::None)
+            .max_journaling_size(128 * MIB)
+            .worker_threads(2)
+            .max_cached_files(Some(256))
+            .open()?;
+        let records = db.keyspace("records", || keyspace_options(16 * MIB, 0.75))?;
+        let refs = db.keyspace("refs", || keyspace_options(8 * MIB, 0.0))?;
+        let fences = db.keyspace("fences", || keyspace_options(MIB, 0.75))?;
+        let meta = db.keyspace("meta", || keyspace_options(MIB, 0.0))?;
+        Ok(Store { db, records, refs, fences, meta })
+    };
+    // fjall panics on some kinds of damage (a stray name, a missing setting); at start that is a refusal like any other.
+    match std::panic::catch_unwind(AssertUnwindSafe(open)) {
+        Ok(Ok(store)) => Ok(store),
+        Ok(Err(fjall::Error::Io(source))) => {
+            Err(OpenError::Io { doing: format!("opening the records in {}", path.display()), source })
+        }
+        Ok(Err(fjall::Error::Locked)) => Err(OpenError::Locked { dir: options.dir.clone() }),
+        Ok(Err(error)) => Err(damaged(format!("the records in {} cannot be read ({error}); {RESTORE}", path.display()))),
+        Err(_) => Err(damaged(format!("the records in {} cannot be read; {RESTORE}", path.display()))),
+    }
+}
+
+/// Memtables are kept small: they are memory that an idle server holds, and what a restart has to read again.
+fn keyspace_options(memtable_bytes: u64, hash_ratio: f32) -> KeyspaceCreateOptions {
+    KeyspaceCreateOptions::default()
+        .max_memtable_size(memtable_bytes)
+        .data_block_size_policy(BlockSizePolicy::all(4096))
+        .data_block_hash_ratio_policy(HashRatioPolicy::all(hash_ratio))
+        .filter_policy(FilterPolicy::all(FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(10.0))))
+}
+
+fn newest_number(store: &Store) -> Result<u64, Fault> {
+    let stored = store.db.snapshot().get(&store.meta, COMMIT_KEY).map_err(|error| fault("reading the number", error))?;
+    match stored {
+        None => Ok(0),
+        Some(stored) => key::u64_at(&stored, 0).ok_or(Fault::Corrupt { what: "the newest commit number".to_owned() }),
+    }
+}
+
+/// The highest segment any record names.
+pub fn highest_named_segment(store: &Store) -> Result<Option<u64>, Fault> {
+    match store.db.snapshot().last_key_value(&store.refs) {
+        None => Ok(None),
+        Some(row) => {
+            let key = row.key().map_err(|error| fault("reading references", error))?;
+            Ok(key::u64_at(&key, 0))
+        }
+    }
+}
+
+/// Checks that every segment some record names is there and long enough, without reading every reference: the last one
+/// of each segment tells its length.
+pub fn check_segments(store: &Store, segments: &Segments) -> Result<(), OpenError> {
+    let corrupt = |error: fjall::Error| damaged(format!("the references cannot be read ({error}); {RESTORE}"));
+    let snapshot = store.db.snapshot();
+    let mut from = 0;
+    loop {
+        let Some(row) = snapshot.range::<Vec<u8>, _>(&store.refs, u64::to_be_bytes(from).to_vec()..).next() else {
+            return Ok(());
+        };
+        let key = row.key().map_err(corrupt)?;
+        let Some(number) = key::u64_at(&key, 0) else {
+            return Err(damaged(format!("a reference cannot be read; {RESTORE}")));
+        };
+        let last = snapshot.prefix(&store.refs, number.to_be_bytes()).next_back();
+        let last = last.map(|row| row.into_inner()).transpose().map_err(corrupt)?;
+        if let Some((key, value)) = last {
+            let needed = key::decode_ref_key(&key).zip(key::decode_ref(&value));
+            let Some(((address, _), (bytes, _))) = needed else {
+                return Err(damaged(format!("a reference cannot be read; {RESTORE}")));
+            };
+            let needed = u64::from(address.offset) + extents::stored_bytes(u64::from(bytes));
+            let path = segments.path(number);
+            match segments.used_bytes(number) {
+                None => return Err(damaged(format!("{path} is missing, and records name it; {RESTORE}"))),
+                Some(found) if found < needed => {
+                    let words = format!("{path} has {found} bytes, and records name {needed}; {RESTORE}");
+                    return Err(damaged(words));
+                }
+                Some(_) => {}
+            }
+        }
+        match number.checked_add(1) {
+            Some(next) => from = next,
+            None => return Ok(()),
+        }
+    }
+}

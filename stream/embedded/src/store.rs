@@ -1,0 +1,493 @@
+//! The synchronous core over fjall: checks guards, stages changes, applies them as one batch. It belongs to the commit
+//! thread; nobody else writes to fjall.
+//!
+//! 1. Changes are staged in order, each against the state the ones before it would leave, and applied as ONE fjall batch
+//!    with its durability set: fjall writes and syncs its journal before anything of the batch can be seen.
+//! 2. fjall's own `get` may show half a batch. Everything here and in views reads through snapshots.
+//! 3. No key is written twice in a fjall batch (all writes of one batch have one sequence number, so two would be in no
+//!    order): the stage keeps the last value of each key.
+//! 4. A record and its rows in `refs` change in the same batch. So liveness is exact, whatever a crash cuts off.
+//! 5. Every accepted commit has a number, one more than the last; the newest is kept in `meta`, in the same batch.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use engine::{Batch, CommitError, Extent, ExtentSlice, Fault, GroupId, Guard, PartitionId, Revision, Write};
+use fjall::{Database, Keyspace, PersistMode, Readable, Snapshot};
+
+use crate::alive::{Alive, State};
+use crate::fault;
+use crate::key::{self, Address};
+
+/// The newest commit number, in `meta`.
+pub const COMMIT_KEY: &[u8] = b"commit";
+/// Groups whose records are still to be removed, in `meta`.
+pub const SWEEP_PREFIX: &[u8] = b"sweep/";
+
+/// Slots of the table behind `Guard::Unchanged`. Two partitions in one slot cost a needless retry, never a wrong pass.
+const SLOTS: usize = 65_536;
+/// Groups known not to be fenced. Only this thread fences, so what it has once read stays true until it writes.
+const UNFENCED_MAX: usize = 4096;
+
+/// fjall and its keyspaces. Shared with views, which only read.
+pub struct Store {
+    pub db: Database,
+    pub records: Keyspace,
+    pub refs: Keyspace,
+    pub fences: Keyspace,
+    pub meta: Keyspace,
+}
+
+/// One thing for the commit thread to do.
+pub enum Change {
+    Commit { partition: PartitionId, batch: Batch },
+    Fence { group: GroupId },
+    /// Removes records of a fenced group.
+    Remove { keys: Vec<Bytes> },
+    /// A fenced group has no record left.
+    Swept { group: GroupId },
+    /// Lets the records that name `from` name the same bytes in `to`. Fails as a conflict if a record by now names bytes
+    /// that were not copied.
+    Move { from: Address, to: Extent, copied: Vec<Copied> },
+}
+
+/// A run of bytes copied from one extent to another.
+#[derive(Clone, Copy)]
+pub struct Copied {
+    pub from: u64,
+    pub to: u64,
+    pub bytes: u64,
+}
+
+pub type Outcome = Result<Revision, CommitError>;
+
+pub struct Core {
+    store: Arc<Store>,
+    alive: Arc<Alive>,
+    persist: PersistMode,
+    number: u64,
+    /// What views may show: set after a batch was applied.
+    published: Arc<AtomicU64>,
+    /// The newest commit number of the partitions that hash to each slot.
+    newest: Vec<u64>,
+    unfenced: HashSet<GroupId>,
+    /// Extents that lost a reference and kept another: candidates for moving.
+    shrunk: Vec<Address>,
+}
+
+impl Core {
+    pub fn new(store: Arc<Store>, alive: Arc<Alive>, persist: PersistMode, published: Arc<AtomicU64>) -> Self {
+        let number = published.load(Ordering::Acquire);
+        // No commit before the start is remembered, so every slot claims the newest: a view's number from before the
+        // start passes for nobody.
+        let newest = vec![number; SLOTS];
+        Core { store, alive, persist, number, published, newest, unfenced: HashSet::new(), shrunk: Vec::new() }
+    }
+
+    /// Applies what can be applied. An error means that the outcome is unknown and nothing may follow.
+    pub fn apply(&mut self, changes: impl Iterator<Item = Change>) -> Result<Vec<Outcome>, Fault> {
+        let store = Arc::clone(&self.store);
+        let mut stage = Stage::new(&store);
+        let mut outcomes = Vec::with_capacity(changes.size_hint().0);
+        for change in changes {
+            outcomes.push(self.stage(&mut stage, change)?);
+        }
+        if !stage.changed {
+            return Ok(outcomes);
+        }
+        let mut batch = store.db.batch().durability(Some(self.persist));
+        for (key, staged) in stage.records {
+            match staged {
+                Staged { dirty: false, .. } => {}
+                Staged { value: Some(value), .. } => batch.insert(&store.records, key, value),
+                Staged { value: None, .. } => batch.remove(&store.records, key),
+            }
+        }
+        for (key, value) in stage.refs {
+            match value {
+                Some(value) => batch.insert(&store.refs, key, value),
+                None => batch.remove(&store.refs, key),
+            }
+        }
+        for group in &stage.fenced {
+            batch.insert(&store.fences, group.0.clone(), []);
+            batch.insert(&store.meta, sweep_key(group), []);
+        }
+        for group in &stage.swept {
+            batch.remove(&store.meta, sweep_key(group));
+        }
+        batch.insert(&store.meta, COMMIT_KEY, self.number.to_be_bytes());
+        batch.commit().map_err(|error| fault("writing a commit", error))?;
+        self.alive.settle(&stage.claimed, stage.dying.into_iter().map(|(address, (bytes, at))| (address, bytes, at)));
+        self.published.store(self.number, Ordering::Release);
+        self.shrunk.extend(stage.shrunk);
+        Ok(outcomes)
+    }
+
+    /// Extents that may be mostly dead by now.
+    pub fn take_shrunk(&mut self) -> Vec<Address> {
+        std::mem::take(&mut self.shrunk)
+    }
+
+    fn stage(&mut self, stage: &mut Stage<'_>, change: Change) -> Result<Outcome, Fault> {
+        match change {
+            Change::Commit { partition, batch } => self.stage_commit(stage, &partition, batch),
+            Change::Fence { group } => {
+                if !stage.fenced.contains(&group) && !stage.is_fenced_in_store(&group)? {
+                    self.unfenced.remove(&group);
+                    stage.fenced.insert(group);
+                    self.number += 1;
+                    stage.changed = true;
+                }
+                Ok(Ok(Revision(self.number)))
+            }
+            Change::Remove { keys } => {
+                self.number += 1;
+                stage.changed = true;
+                for key in keys {
+                    stage.write(key, None, self.number)?;
+                }
+                Ok(Ok(Revision(self.number)))
+            }
+            Change::Swept { group } => {
+                self.number += 1;
+                stage.changed = true;
+                stage.swept.insert(group);
+                Ok(Ok(Revision(self.number)))
+            }
+            Change::Move { from, to, copied } => {
+                let moved = stage.moved_records(from, to, &copied)?;
+                let Some(moved) = moved.filter(|moved| !moved.is_empty()) else {
+                    return Ok(Err(CommitError::Conflict));
+                };
+                let mut claims = Claims::default();
+                if !claims.claim(stage, &self.alive, Address::of(to))? {
+                    return Ok(Err(CommitError::Conflict));
+                }
+                stage.claimed.extend(claims.kept());
+                self.number += 1;
+                stage.changed = true;
+                for (key, value) in moved {
+                    stage.write(key, Some(value), self.number)?;
+                }
+                Ok(Ok(Revision(self.number)))
+            }
+        }
+    }
+
+    fn stage_commit(&mut self, stage: &mut Stage<'_>, partition: &PartitionId, batch: Batch) -> Result<Outcome, Fault> {
+        if self.is_fenced(stage, &partition.group)? {
+            return Ok(Err(CommitError::Fenced));
+        }
+        let slot = slot(partition);
+        for guard in &batch.guards {
+            let holds = match guard {
+                Guard::At { family, key, revision } => {
+                    match stage.read(&Bytes::from(key::record_key(partition, *family, key)))? {
+                        Some(stored) => key::decode_revision(&stored) == Some(*revision),
+                        None => false,
+                    }
+                }
+                Guard::Absent { family, key } => {
+                    stage.read(&Bytes::from(key::record_key(partition, *family, key)))?.is_none()
+                }
+                Guard::Unchanged(revision) => self.newest[slot] <= revision.0,
+            };
+            if !holds {
+                return Ok(Err(CommitError::Conflict));
+            }
+        }
+        let mut claims = Claims::default();
+        let number = self.number + 1;
+        let mut writes = Vec::with_capacity(batch.writes.len());
+        for write in &batch.writes {
+            match write {
+                Write::Delete { family, key } => writes.push((key::record_key(partition, *family, key), None)),
+                Write::Put { family, key, value, slices } => {
+                    let record_key = Bytes::from(key::record_key(partition, *family, key));
+                    let fresh = distinct(slices);
+                    if !fresh.is_empty() {
+                        let old = stage.slices(&record_key)?;
+                        // What the record named before is alive by that; only what it names anew is in question.
+                        for address in fresh.into_iter().filter(|address| !names(&old, *address)) {
+                            if !claims.claim(stage, &self.alive, address)? {
+                                claims.give_back(stage, &self.alive);
+                                return Ok(Err(CommitError::Conflict));
+                            }
+                        }
+                    }
+                    let stored = key::encode_record(Revision(number), slices, value);
+                    writes.push((record_key.into(), Some((stored, slices))));
+                }
+            }
+        }
+        stage.claimed.extend(claims.kept());
+        self.number = number;
+        self.newest[slot] = number;
+        stage.changed = true;
+        for (record_key, value) in writes {
+            stage.write_with(Bytes::from(record_key), value, number)?;
+        }
+        Ok(Ok(Revision(number)))
+    }
+
+    fn is_fenced(&mut self, stage: &Stage<'_>, group: &GroupId) -> Result<bool, Fault> {
+        if stage.fenced.contains(group) {
+            return Ok(true);
+        }
+        if self.unfenced.contains(group) {
+            return Ok(false);
+        }
+        let fenced = stage.is_fenced_in_store(group)?;
+        if !fenced {
+            if self.unfenced.len() >= UNFENCED_MAX {
+                self.unfenced.clear();
+            }
+            self.unfenced.insert(group.clone());
+        }
+        Ok(fenced)
+    }
+}
+
+pub fn sweep_key(group: &GroupId) -> Vec<u8> {
+    [SWEEP_PREFIX, &group.0].concat()
+}
+
+fn slot(partition: &PartitionId) -> usize {
+    let mut hasher = DefaultHasher::new();
+    partition.hash(&mut hasher);
+    hasher.finish() as usize % SLOTS
+}
+
+fn distinct(slices: &[ExtentSlice]) -> Vec<Address> {
+    let mut addresses: Vec<Address> = slices.iter().map(|slice| Address::of(slice.extent)).collect();
+    addresses.sort_unstable();
+    addresses.dedup();
+    addresses
+}
+
+fn names(slices: &[ExtentSlice], address: Address) -> bool {
+    slices.iter().any(|slice| Address::of(slice.extent) == address)
+}
+
+/// A record as the stage has it. Records that were only read are kept too: guard and write ask for the same one.
+struct Staged {
+    value: Option<Bytes>,
+    dirty: bool,
+}
+
+/// What a group of changes would leave, over the state fjall has.
+struct Stage<'a> {
+    store: &'a Store,
+    snapshot: Snapshot,
+    records: HashMap<Bytes, Staged>,
+    refs: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+    fenced: HashSet<GroupId>,
+    swept: HashSet<GroupId>,
+    claimed: Vec<Address>,
+    dying: HashMap<Address, (u32, u64)>,
+    shrunk: Vec<Address>,
+    changed: bool,
+}
+
+impl<'a> Stage<'a> {
+    fn new(store: &'a Store) -> Self {
+        Stage {
+            store,
+            snapshot: store.db.snapshot(),
+            records: HashMap::new(),
+            refs: BTreeMap::new(),
+            fenced: HashSet::new(),
+            swept: HashSet::new(),
+            claimed: Vec::new(),
+            dying: HashMap::new(),
+            shrunk: Vec::new(),
+            changed: false,
+        }
+    }
+
+    fn is_fenced_in_store(&self, group: &GroupId) -> Result<bool, Fault> {
+        self.snapshot.contains_key(&self.store.fences, &group.0).map_err(|error| fault("reading a fence", error))
+    }
+
+    fn read(&mut self, key: &Bytes) -> Result<Option<Bytes>, Fault> {
+        if let Some(staged) = self.records.get(key) {
+            return Ok(staged.value.clone());
+        }
+        let value = self.snapshot.get(&self.store.records, key).map_err(|error| fault("reading a record", error))?;
+        let value = value.map(Bytes::from);
+        self.records.insert(key.clone(), Staged { value: value.clone(), dirty: false });
+        Ok(value)
+    }
+
+    fn slices(&mut self, key: &Bytes) -> Result<Vec<ExtentSlice>, Fault> {
+        match self.read(key)? {
+            None => Ok(Vec::new()),
+            Some(stored) => match key::decode_header(&stored) {
+                Some((_, slices)) => Ok(slices),
+                None => Err(Fault::Corrupt { what: format!("the header of record {key:?}") }),
+            },
+        }
+    }
+
+    fn write(&mut self, key: Bytes, value: Option<Bytes>, number: u64) -> Result<(), Fault> {
+        let slices = match &value {
+            None => Vec::new(),
+            Some(stored) => {
+                let unreadable = || Fault::Corrupt { what: format!("the header of record {key:?}") };
+                key::decode_header(stored).ok_or_else(unreadable)?.1
+            }
+        };
+        self.write_with(key, value.map(|value| (value, &slices)), number)
+    }
+
+    /// Puts or deletes a record and keeps `refs` in step.
+    fn write_with(
+        &mut self,
+        key: Bytes,
+        value: Option<(Bytes, &Vec<ExtentSlice>)>,
+        number: u64,
+    ) -> Result<(), Fault> {
+        let old = self.slices(&key)?;
+        let (value, new) = match value {
+            Some((value, slices)) => (Some(value), slices.as_slice()),
+            None => (None, &[][..]),
+        };
+        if !old.is_empty() || !new.is_empty() {
+            self.write_refs(&key, &old, new, number)?;
+        }
+        let staged = self.records.get_mut(&key).expect("reading the record's slices put it on the stage");
+        // Deleting what is not there would only leave a tombstone; deleting what this group wrote must still be written,
+        // for the record may be in the store.
+        staged.dirty |= value.is_some() || staged.value.is_some();
+        staged.value = value;
+        Ok(())
+    }
+
+    fn write_refs(&mut self, key: &[u8], old: &[ExtentSlice], new: &[ExtentSlice], number: u64) -> Result<(), Fault> {
+        let (old, new) = (by_extent(old), by_extent(new));
+        for (address, (bytes, ranges)) in &new {
+            if old.get(address).is_some_and(|(_, before)| before == ranges) {
+                continue;
+            }
+            self.refs.insert(key::ref_key(*address, key), Some(key::encode_ref(*bytes, ranges.iter().copied())));
+            self.dying.remove(address);
+            if old.contains_key(address) {
+                self.shrunk.push(*address);
+            }
+        }
+        for (address, (bytes, _)) in &old {
+            if new.contains_key(address) {
+                continue;
+            }
+            self.refs.insert(key::ref_key(*address, key), None);
+            if self.is_named(*address)? {
+                self.shrunk.push(*address);
+            } else {
+                self.dying.insert(*address, (*bytes as u32, number));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether any record names the extent.
+    fn is_named(&self, address: Address) -> Result<bool, Fault> {
+        let prefix = address.bytes();
+        let staged = self.refs.range(prefix.to_vec()..).take_while(|(key, _)| key.starts_with(&prefix));
+        if staged.into_iter().any(|(_, value)| value.is_some()) {
+            return Ok(true);
+        }
+        for row in self.snapshot.prefix(&self.store.refs, prefix) {
+            let key = row.key().map_err(|error| fault("reading references", error))?;
+            if !self.refs.contains_key(&*key) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The records that name `from`, rewritten to name `to`; `None` if one of them needs what was not copied.
+    fn moved_records(
+        &mut self,
+        from: Address,
+        to: Extent,
+        copied: &[Copied],
+    ) -> Result<Option<Vec<(Bytes, Bytes)>>, Fault> {
+        let prefix = from.bytes();
+        let mut keys = HashSet::new();
+        for row in self.snapshot.prefix(&self.store.refs, prefix) {
+            let key = row.key().map_err(|error| fault("reading references", error))?;
+            if !matches!(self.refs.get(&*key), Some(None)) {
+                keys.insert(Bytes::copy_from_slice(&key[key::ADDRESS_BYTES..]));
+            }
+        }
+        for (key, value) in self.refs.range(prefix.to_vec()..).take_while(|(key, _)| key.starts_with(&prefix)) {
+            if value.is_some() {
+                keys.insert(Bytes::copy_from_slice(&key[key::ADDRESS_BYTES..]));
+            }
+        }
+        let mut moved = Vec::with_capacity(keys.len());
+        for key in keys {
+            let record = self.read(&key)?.and_then(key::decode_record);
+            let Some(mut record) = record else {
+                return Err(Fault::Corrupt { what: format!("a reference to {from:?} from a record that is not there") });
+            };
+            for slice in record.slices.iter_mut().filter(|slice| Address::of(slice.extent) == from) {
+                let inside = |run: &&Copied| {
+                    run.from <= slice.offset && slice.offset + slice.bytes <= run.from + run.bytes
+                };
+                let Some(run) = copied.iter().find(inside) else { return Ok(None) };
+                *slice = ExtentSlice { extent: to, offset: slice.offset - run.from + run.to, bytes: slice.bytes };
+            }
+            moved.push((key, key::encode_record(record.revision, &record.slices, &record.value)));
+        }
+        Ok(Some(moved))
+    }
+}
+
+/// An extent's length and the ranges of it that a record names, per extent.
+fn by_extent(slices: &[ExtentSlice]) -> BTreeMap<Address, (u64, Vec<(u64, u64)>)> {
+    let mut found: BTreeMap<Address, (u64, Vec<(u64, u64)>)> = BTreeMap::new();
+    for slice in slices {
+        let entry = found.entry(Address::of(slice.extent)).or_insert((slice.extent.bytes, Vec::new()));
+        entry.1.push((slice.offset, slice.bytes));
+    }
+    found
+}
+
+/// What one commit claimed so far, to be given back if it comes to nothing.
+#[derive(Default)]
+struct Claims {
+    taken: Vec<(Address, State)>,
+    revived: Vec<(Address, (u32, u64))>,
+}
+
+impl Claims {
+    /// Whether the extent is alive; if so, it stays so until the commit is settled.
+    fn claim(&mut self, stage: &mut Stage<'_>, alive: &Alive, address: Address) -> Result<bool, Fault> {
+        if let Some(was) = stage.dying.remove(&address) {
+            // It lost its last reference in this very group: nobody can have condemned it yet.
+            self.revived.push((address, was));
+            return Ok(true);
+        }
+        if let Some(was) = alive.claim(address) {
+            self.taken.push((address, was));
+            return Ok(true);
+        }
+        stage.is_named(address)
+    }
+
+    fn give_back(self, stage: &mut Stage<'_>, alive: &Alive) {
+        stage.dying.extend(self.revived);
+        for (address, was) in self.taken.into_iter().rev() {
+            alive.unclaim(address, was);
+        }
+    }
+
+    fn kept(self) -> impl Iterator<Item = Address> {
+        self.taken.into_iter().map(|(address, _)| address)
+    }
+}

@@ -1,0 +1,172 @@
+//! The async face of the core: a queue in, group commit, answers out.
+//!
+//! One thread owns the core. It takes whatever is queued, applies it as one batch and answers everyone in it; what came
+//! in the meantime is the next batch. A request once queued is carried out whether or not its caller still waits.
+
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+
+use engine::{CommitError, Fault, Write};
+use tokio::sync::oneshot;
+
+use crate::key::Address;
+use crate::store::{Change, Core, Outcome};
+
+/// Bounds of one group: enough to share a sync among many, little enough that the first need not wait for long.
+const GROUP_REQUESTS_MAX: usize = 1024;
+const GROUP_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Why nothing is accepted any more. Set once.
+#[derive(Default)]
+pub struct Stop(OnceLock<String>);
+
+impl Stop {
+    pub fn set(&self, why: String) {
+        // The first reason is the one that explains the others.
+        let _ = self.0.set(why);
+    }
+
+    pub fn check(&self) -> Result<(), Fault> {
+        match self.0.get() {
+            None => Ok(()),
+            Some(why) => Err(Fault::Stopped { why: why.clone() }),
+        }
+    }
+
+    fn fault(&self) -> Fault {
+        let why = self.0.get().cloned().unwrap_or_else(|| "the engine was closed".to_owned());
+        Fault::Stopped { why }
+    }
+}
+
+struct Request {
+    change: Change,
+    answer: oneshot::Sender<Outcome>,
+}
+
+enum Message {
+    Do(Request),
+    Close,
+}
+
+/// The way into the commit thread.
+#[derive(Clone)]
+pub struct Queue {
+    sender: Sender<Message>,
+    stop: Arc<Stop>,
+}
+
+impl Queue {
+    pub async fn run(&self, change: Change) -> Outcome {
+        let answer = self.push(change)?;
+        answer.await.unwrap_or_else(|_| Err(CommitError::Fault(self.stop.fault())))
+    }
+
+    /// The same for threads of our own.
+    pub fn run_blocking(&self, change: Change) -> Outcome {
+        let answer = self.push(change)?;
+        answer.blocking_recv().unwrap_or_else(|_| Err(CommitError::Fault(self.stop.fault())))
+    }
+
+    /// Lets the thread finish what is queued and end.
+    pub fn close(&self) {
+        // If the thread is gone already there is nothing to close.
+        let _ = self.sender.send(Message::Close);
+    }
+
+    fn push(&self, change: Change) -> Result<oneshot::Receiver<Outcome>, CommitError> {
+        self.stop.check().map_err(CommitError::Fault)?;
+        let (answer, receiver) = oneshot::channel();
+        let sent = self.sender.send(Message::Do(Request { change, answer }));
+        sent.map_err(|_| CommitError::Fault(self.stop.fault()))?;
+        Ok(receiver)
+    }
+}
+
+/// Starts the commit thread. `shrunk` hears of extents that may be worth moving.
+pub fn start(
+    core: Core,
+    stop: Arc<Stop>,
+    shrunk: impl Fn(Vec<Address>) + Send + 'static,
+) -> std::io::Result<(Queue, JoinHandle<()>)> {
+    let (sender, receiver) = channel();
+    let queue = Queue { sender, stop: Arc::clone(&stop) };
+    let work = move || {
+        // A panic here is a bug met half way through a change: the state in memory is not to be trusted any more.
+        let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| run(core, &receiver, &stop, &shrunk)));
+        if let Err(panic) = outcome {
+            stop.set(format!("the commit thread failed: {}", words(panic.as_ref())));
+        }
+        stop.set("the engine was closed".to_owned());
+    };
+    let thread = std::thread::Builder::new().name("lazuli:commit".to_owned()).spawn(work)?;
+    Ok((queue, thread))
+}
+
+fn run(mut core: Core, receiver: &Receiver<Message>, stop: &Stop, shrunk: &impl Fn(Vec<Address>)) {
+    let mut closing = false;
+    while !closing {
+        let Ok(first) = receiver.recv() else { return };
+        let (mut changes, mut answers) = (Vec::new(), Vec::new());
+        let mut bytes = 0;
+        let mut next = Some(first);
+        while let Some(message) = next {
+            match message {
+                Message::Close => {
+                    closing = true;
+                    break;
+                }
+                Message::Do(request) => {
+                    bytes += weight(&request.change);
+                    changes.push(request.change);
+                    answers.push(request.answer);
+                }
+            }
+            let full = changes.len() >= GROUP_REQUESTS_MAX || bytes >= GROUP_BYTES_MAX;
+            next = if full { None } else { receiver.try_recv().ok() };
+        }
+        if stop.check().is_err() {
+            // A segment's sync failed while these were queued: what they name may not be on the disk.
+            answers.into_iter().for_each(|answer| drop(answer.send(Err(CommitError::Fault(stop.fault())))));
+            continue;
+        }
+        match core.apply(changes.into_iter()) {
+            Ok(outcomes) => {
+                for (answer, outcome) in answers.into_iter().zip(outcomes) {
+                    // A caller that went away does not want to know.
+                    let _ = answer.send(outcome);
+                }
+            }
+            Err(fault) => {
+                stop.set(fault.to_string());
+                answers.into_iter().for_each(|answer| drop(answer.send(Err(CommitError::Fault(fault.clone())))));
+            }
+        }
+        let candidates = core.take_shrunk();
+        if !candidates.is_empty() {
+            shrunk(candidates);
+        }
+    }
+}
+
+fn weight(change: &Change) -> usize {
+    match change {
+        Change::Commit { batch, .. } => {
+            let of = |write: &Write| match write {
+                Write::Put { key, value, slices, .. } => key.len() + value.len() + slices.len() * 64 + 64,
+                Write::Delete { key, .. } => key.len() + 64,
+            };
+            batch.writes.iter().map(of).sum()
+        }
+        Change::Remove { keys } => keys.iter().map(|key| key.len() + 64).sum(),
+        Change::Fence { .. } | Change::Swept { .. } | Change::Move { .. } => 64,
+    }
+}
+
+fn words(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without words".to_owned())
+}
