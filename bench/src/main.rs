@@ -1,0 +1,145 @@
+//! `cargo run --release -p lazuli-bench`: Lazuli, Azurite and the floors in one run, as one table of ratios.
+//!
+//! Absolute figures depend on the machine and on what else it does; ratios from one interleaved run much less. So the
+//! goals are ratios wherever they can be.
+
+mod floor;
+mod load;
+mod measure;
+mod report;
+mod request;
+mod subject;
+mod workload;
+
+use std::{path::PathBuf, process::ExitCode, time::Duration};
+
+use clap::{Parser, Subcommand};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::{load::Failure, subject::Places, workload::WORKLOADS};
+
+#[derive(Parser)]
+#[command(about = "Measures Lazuli beside Azurite and bare floors, in one interleaved run")]
+struct Options {
+    /// Length of one round of one workload on one server
+    #[arg(long, default_value_t = 2.0)]
+    seconds: f64,
+    /// Rounds; a figure is their median
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// Only this workload (repeatable)
+    #[arg(long, value_name = "WORKLOAD", value_parser = clap::builder::PossibleValuesParser::new(WORKLOADS.iter().map(|w| w.name)))]
+    only: Vec<String>,
+    /// Leave Azurite out
+    #[arg(long)]
+    no_azurite: bool,
+    /// Leave Lazuli out, to look at the floors and the peer alone
+    #[arg(long)]
+    no_lazuli: bool,
+    /// Blobs in the container that is listed
+    #[arg(long, default_value_t = 10_000)]
+    listed_blobs: u64,
+    /// Blobs in the directory that is restarted on
+    #[arg(long, default_value_t = 100_000)]
+    restart_blobs: u64,
+    /// Restart Azurite on as many blobs too (filling it takes minutes)
+    #[arg(long)]
+    azurite_restart: bool,
+    /// Where the machine-readable results go [default: bench/results/latest.json]
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Also write dated results under docs/results/, to be committed
+    #[arg(long)]
+    record: bool,
+    /// Fail if a goal is missed
+    #[arg(long)]
+    check: bool,
+    /// Where data directories are made [default: bench-data below the target directory]
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Say nothing until the table
+    #[arg(long)]
+    quiet: bool,
+    #[command(subcommand)]
+    role: Option<Role>,
+}
+
+#[derive(Subcommand)]
+enum Role {
+    /// The floor itself, started by the run as a process of its own
+    #[command(hide = true)]
+    Floor { directory: PathBuf },
+}
+
+impl Options {
+    fn time(&self) -> Duration {
+        Duration::from_secs_f64(self.seconds)
+    }
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let options = Options::parse();
+    if let Some(Role::Floor { directory }) = &options.role {
+        return finish(floor::serve(directory).await);
+    }
+    // Leaving `run` by whichever way drops the servers, and a dropped server is killed.
+    let mut terminated = signal(SignalKind::terminate()).expect("signals can be listened to");
+    let outcome = tokio::select! {
+        outcome = run(&options) => outcome,
+        _ = tokio::signal::ctrl_c() => Err("interrupted".into()),
+        _ = terminated.recv() => Err("terminated".into()),
+    };
+    finish(outcome)
+}
+
+fn finish(outcome: Result<(), Failure>) -> ExitCode {
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("lazuli-bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(options: &Options) -> Result<(), Failure> {
+    let places = Places::find(options.data.clone())?;
+    let all = measure::run(options, &places).await?;
+    let table = report::table(&all);
+    let json = serde_json::to_string_pretty(&report::json(&all, options))? + "\n";
+    println!(
+        "\n{}: {} rounds of {} s\n\n{table}",
+        report::machine(),
+        options.rounds,
+        options.seconds
+    );
+
+    let file = options
+        .json
+        .clone()
+        .unwrap_or_else(|| places.root.join("bench/results/latest.json"));
+    std::fs::write(&file, &json).map_err(|error| format!("{}: {error}", file.display()))?;
+    if options.record {
+        let results = places.root.join("docs/results");
+        std::fs::create_dir_all(&results)?;
+        let dated = results.join(format!("{}-bench", request::today()));
+        std::fs::write(dated.with_extension("json"), &json)?;
+        let text = format!(
+            "# Bench, {}\n\n{}; {} rounds of {} s, medians, full durability.\n\n```\n{table}```\n",
+            request::today(),
+            report::machine(),
+            options.rounds,
+            options.seconds
+        );
+        std::fs::write(dated.with_extension("md"), text)?;
+    }
+    match report::missed(&all) {
+        0 => Ok(()),
+        missed if options.check => Err(format!("{missed} goals missed").into()),
+        missed => {
+            println!("{missed} goals missed in this run");
+            Ok(())
+        }
+    }
+}

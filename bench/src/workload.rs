@@ -1,0 +1,135 @@
+//! The workloads, one row each. A later service adds its rows here and, if its requests are new, one function in
+//! request.rs.
+
+use std::sync::Arc;
+
+use crate::request::Signer;
+
+pub const CONTAINER: &str = "/bench";
+pub const LISTED: &str = "/listed";
+pub const KIB: usize = 1024;
+pub const MIB: usize = 1024 * 1024;
+
+/// What is measured, and so in which unit and which way is better.
+#[derive(Clone, Copy)]
+pub enum Measure {
+    /// Requests per second: more is better.
+    Load(Load),
+    /// Milliseconds from spawn to first answer on an empty directory: less is better, as below.
+    Start,
+    /// MiB of resident memory after the first answer, when nothing goes on.
+    Memory,
+    /// Milliseconds from spawn to first answer after kill -9, with many blobs.
+    Restart,
+}
+
+#[derive(Clone, Copy)]
+pub struct Load {
+    pub connections: usize,
+    pub traffic: What,
+    pub expect: u16,
+    pub body_bytes: usize,
+    /// The write also has the append alone as a floor (floor.rs).
+    pub appends: bool,
+}
+
+#[derive(Clone, Copy)]
+pub enum What {
+    /// One signed request, again and again.
+    Repeat(fn(&Signer) -> Vec<u8>),
+    /// A request per number, so that every name is new.
+    Distinct(fn(&Signer, u64) -> Vec<u8>),
+}
+
+/// What the project promises of Lazuli's figure.
+#[derive(Clone, Copy)]
+pub enum Goal {
+    TimesAzurite(f64),
+    OfFloor(f64),
+    Below(f64),
+}
+
+pub struct Workload {
+    /// The name on the command line.
+    pub name: &'static str,
+    pub title: &'static str,
+    pub measure: Measure,
+    pub goals: &'static [Goal],
+}
+
+const fn row(
+    name: &'static str,
+    title: &'static str,
+    measure: Measure,
+    goals: &'static [Goal],
+) -> Workload {
+    Workload {
+        name,
+        title,
+        measure,
+        goals,
+    }
+}
+
+const fn load(
+    connections: usize,
+    traffic: What,
+    expect: u16,
+    body_bytes: usize,
+    appends: bool,
+) -> Measure {
+    Measure::Load(Load {
+        connections,
+        traffic,
+        expect,
+        body_bytes,
+        appends,
+    })
+}
+
+use Goal::{Below, OfFloor, TimesAzurite};
+use What::{Distinct, Repeat};
+
+#[rustfmt::skip]
+pub const WORKLOADS: &[Workload] = &[
+    //  name         title                                          connections, request, expected status, body, appends  goals
+    row("get-1k",    "GET 1 KiB, 32 connections",              load(32, Repeat(get_1k),   200, 0,       false), &[TimesAzurite(30.0), OfFloor(0.50)]),
+    row("get-1m",    "GET 1 MiB, 8 connections",               load(8,  Repeat(get_1m),   200, 0,       false), &[]),
+    row("put-1k",    "PUT 1 KiB, 32 connections",              load(32, Distinct(put_1k), 201, KIB,     true),  &[TimesAzurite(25.0), OfFloor(0.40)]),
+    row("put-1k-1",  "PUT 1 KiB, 1 connection",                load(1,  Distinct(put_1k), 201, KIB,     true),  &[]),
+    row("put-4m",    "PUT 4 MiB, 4 connections",               load(4,  Distinct(put_4m), 201, 4 * MIB, true),  &[OfFloor(0.60)]),
+    row("refused",   "PUT refused by If-None-Match: *, 32",    load(32, Repeat(refused),  409, KIB,     false), &[]),
+    row("list",      "list 1,000 of many blobs, 4 connections", load(4, Repeat(list),     200, 0,       false), &[]),
+    row("start",     "start to first answer, empty directory", Measure::Start,                                  &[Below(100.0)]),
+    row("memory",    "idle memory",                            Measure::Memory,                                 &[Below(30.0)]),
+    row("restart",   "restart after kill -9, many blobs",       Measure::Restart,                                &[Below(1000.0)]),
+];
+
+fn get_1k(signer: &Signer) -> Vec<u8> {
+    signer.get_blob("/bench/get-1k")
+}
+
+fn get_1m(signer: &Signer) -> Vec<u8> {
+    signer.get_blob("/bench/get-1m")
+}
+
+fn put_1k(signer: &Signer, number: u64) -> Vec<u8> {
+    signer.put_blob(&format!("/bench/put-1k/{number:09}"), "", KIB)
+}
+
+fn put_4m(signer: &Signer, number: u64) -> Vec<u8> {
+    signer.put_blob(&format!("/bench/put-4m/{number:09}"), "", 4 * MIB)
+}
+
+fn refused(signer: &Signer) -> Vec<u8> {
+    signer.put_blob("/bench/get-1k", "*", KIB)
+}
+
+fn list(signer: &Signer) -> Vec<u8> {
+    signer.list_blobs(LISTED, "1000")
+}
+
+/// The numbered request of a fill, as a closure for a supply.
+pub fn fill(signer: Signer, container: &'static str) -> Arc<dyn Fn(u64) -> Vec<u8> + Send + Sync> {
+    Arc::new(move |number| signer.put_blob(&format!("{container}/fill/{number:09}"), "", KIB))
+}
