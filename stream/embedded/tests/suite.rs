@@ -1,0 +1,35 @@
+//! The embedded engine does what every engine must do, in both settings of durability, and again where segments are so
+//! small that everything crosses from one to the next.
+
+mod common;
+
+use std::sync::Arc;
+
+use common::Harness;
+use engine::suite;
+use lazuli_embedded::{Durability, Embedded, Options};
+
+#[test]
+fn the_suite_with_full_durability() {
+    suite::run(&Harness::new(|dir| Options::new(dir)));
+}
+
+#[test]
+fn the_suite_with_relaxed_durability() {
+    suite::run(&Harness::new(|dir| Options { durability: Durability::Relaxed, ..Options::new(dir) }));
+}
+
+#[test]
+fn the_suite_with_small_segments() {
+    suite::run(&Harness::new(|dir| Options {
+        durability: Durability::Relaxed,
+        segment_bytes_max: 5 * 1024 * 1024,
+        ..Options::new(dir)
+    }));
+}
+
+/// The engine can be handed around as the trait asks.
+#[allow(dead_code)]
+fn is_an_engine(engine: Arc<Embedded>) -> Arc<dyn engine::Engine> {
+    engine
+}
