@@ -105,6 +105,7 @@ error_codes! {
     ContainerNotFound                  404 "The specified container does not exist."
     ResourceNotFound                   404 "The specified resource does not exist."
     UnsupportedHttpVerb                405 "The resource doesn't support specified Http Verb."
+    PublicAccessNotPermitted           409 "Public access is not permitted on this storage account."
     BlobAlreadyExists                  409 "The specified blob already exists."
     ContainerAlreadyExists             409 "The specified container already exists."
     MissingContentLengthHeader         411 "The Content-Length HTTP header is missing."

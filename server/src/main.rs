@@ -1,1 +1,135 @@
-fn main() {}
+//! The program: flags, configuration, choice of engine, listeners. The only file that names all layers.
+
+mod config;
+mod tls;
+
+use std::io::Write;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Parser;
+use contract::Service;
+use embedded::{Embedded, Options};
+use env::{SystemClock, SystemIds};
+use http::account::{Account, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
+use http::{App, Listener};
+use partition::Shell;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{Semaphore, watch};
+
+use config::{CommandLine, Port, Settings};
+
+/// How long requests under way may take after the signal to stop.
+const DRAIN_GRACE: Duration = Duration::from_secs(30);
+/// Connections of all services together.
+const CONNECTIONS_MAX: usize = 10_000;
+
+fn main() -> ExitCode {
+    let settings = match Settings::gather(CommandLine::parse()) {
+        Ok(settings) => settings,
+        Err(error) => return fail(&error),
+    };
+    tracing_subscriber::fmt().with_max_level(settings.log).with_writer(std::io::stderr).with_ansi(false).init();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&format!("cannot start: {error}")),
+    };
+    match runtime.block_on(serve(settings)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(&error),
+    }
+}
+
+fn fail(error: &str) -> ExitCode {
+    eprintln!("lazuli: {error}");
+    ExitCode::FAILURE
+}
+
+async fn serve(settings: Settings) -> Result<(), String> {
+    settings.refuse_published_key_on_network()?;
+    let acceptor = settings.tls.as_ref().map(|files| tls::acceptor(files)).transpose()?;
+
+    let options = Options { durability: settings.durability, ..Options::new(&settings.data) };
+    let engine = tokio::task::spawn_blocking(|| Embedded::open(options)).await.map_err(|error| error.to_string())?;
+    let engine = engine.map_err(|error| error.to_string())?;
+    let shell = Shell::open(engine.clone(), Arc::new(SystemClock), Arc::new(SystemIds::new()));
+    let shell = shell.await.map_err(|fault| fault.to_string())?;
+    for account in &settings.accounts {
+        partition::blob::container::finish_deletions(&shell, &account.name)
+            .await
+            .map_err(|failure| format!("cannot finish what an earlier run began: {failure:?}"))?;
+    }
+
+    let app = Arc::new(App::new(shell, settings.accounts.clone()));
+    let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let mut listeners = Vec::new();
+    for service in Service::ALL {
+        if let Port::On(port) = settings.port(service) {
+            let address = (settings.host, port).into();
+            let listener = Listener::bind(service, address, acceptor.clone(), app.clone(), connections.clone());
+            listeners.push(listener.await.map_err(|error| error.to_string())?);
+        }
+    }
+    announce(&settings, &listeners).map_err(|error| format!("cannot print: {error}"))?;
+
+    let (drain, draining) = watch::channel(false);
+    let running: Vec<_> =
+        listeners.into_iter().map(|listener| tokio::spawn(listener.run(draining.clone(), DRAIN_GRACE))).collect();
+    stop_signal().await.map_err(|error| format!("cannot wait for signals: {error}"))?;
+    tracing::info!("stopping: finishing the requests under way");
+    drain.send_replace(true);
+    for listener in running {
+        let _ = listener.await; // a listener that panicked has nothing left to finish
+    }
+    drop(app);
+    let closing = tokio::task::spawn_blocking(move || engine.close());
+    closing.await.map_err(|error| error.to_string())?.map_err(|fault| fault.to_string())?;
+    Ok(())
+}
+
+async fn stop_signal() -> std::io::Result<()> {
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    Ok(())
+}
+
+/// What a stranger needs to know, and at last the line that begins with `ready`.
+fn announce(settings: &Settings, listeners: &[Listener]) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "Lazuli {}", env!("CARGO_PKG_VERSION"))?;
+    writeln!(out, "data      {}", settings.data_display())?;
+    let scheme = if settings.tls.is_some() { "https" } else { "http" };
+    for account in &settings.accounts {
+        let name = account.name.as_str();
+        let mut endpoints = String::new();
+        for listener in listeners {
+            let (service, address) = (listener.service(), listener.address()?);
+            let url = format!("{scheme}://{address}/{name}");
+            let note = if service == Service::Blob { "" } else { "  (not built yet: answers 501 NotImplemented)" };
+            writeln!(out, "{:<9} {url}{note}", service.name())?;
+            let label = match service {
+                Service::Blob => "BlobEndpoint",
+                Service::Queue => "QueueEndpoint",
+                Service::Table => "TableEndpoint",
+                Service::File => "FileEndpoint",
+            };
+            endpoints.push_str(&format!("{label}={url};"));
+        }
+        // Everybody knows the development key; no other is ever printed.
+        let key = if is_development(account) { DEVELOPMENT_KEY } else { "<the account's key>" };
+        writeln!(out, "connect   DefaultEndpointsProtocol={scheme};AccountName={name};AccountKey={key};{endpoints}")?;
+    }
+    for line in settings.not_served() {
+        writeln!(out, "{line}")?;
+    }
+    writeln!(out, "ready")?;
+    out.flush()
+}
+
+fn is_development(account: &Account) -> bool {
+    account.name.as_str() == DEVELOPMENT_ACCOUNT && account.is_published()
+}

@@ -1,1 +1,21 @@
-//! Placeholder.
+//! The HTTP front end: bytes to commands, outcomes to bytes.
+//!
+//! The life of a request, one verb a stage: accept (`listen`), read (`wire`), address and route (`address`, `route`), authorize
+//! (`auth`), parse (`blob/…`), admit and execute (the partition layer), render (`blob/…`, `respond`).
+
+pub mod account;
+mod address;
+mod app;
+mod auth;
+mod blob;
+mod dispatch;
+mod listen;
+mod query;
+mod request;
+mod respond;
+mod route;
+pub mod wire;
+mod xml;
+
+pub use app::App;
+pub use listen::{Listener, ListenError};

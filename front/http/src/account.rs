@@ -1,0 +1,133 @@
+//! Accounts and their keys.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use contract::names::AccountName;
+use hmac::digest::KeyInit;
+use hmac::{Hmac, Mac};
+use sha2::Sha256;
+
+/// The development account, whose key everybody knows.
+pub const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
+pub const DEVELOPMENT_KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+
+/// An account: its name and the one or two keys that may sign for it.
+#[derive(Clone, Debug)]
+pub struct Account {
+    pub name: AccountName,
+    pub keys: Vec<AccountKey>,
+}
+
+/// A key, ready to sign with. Never printed.
+#[derive(Clone)]
+pub struct AccountKey(Hmac<Sha256>);
+
+impl AccountKey {
+    /// From Base64; `None` if it is not, or is empty.
+    pub fn parse(text: &str) -> Option<AccountKey> {
+        let bytes = STANDARD.decode(text).ok().filter(|bytes| !bytes.is_empty())?;
+        Some(AccountKey(Hmac::new_from_slice(&bytes).ok()?))
+    }
+
+    /// Did this key make this signature? Takes the same time whether it is wrong at the first byte or at the last.
+    pub fn verifies(&self, string_to_sign: &str, signature: &[u8]) -> bool {
+        let mut mac = self.0.clone();
+        mac.update(string_to_sign.as_bytes());
+        mac.verify_slice(signature).is_ok()
+    }
+
+    pub fn sign(&self, string_to_sign: &str) -> String {
+        let mut mac = self.0.clone();
+        mac.update(string_to_sign.as_bytes());
+        STANDARD.encode(mac.finalize().into_bytes())
+    }
+}
+
+impl fmt::Debug for AccountKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AccountKey(hidden)")
+    }
+}
+
+/// Why an account cannot be used as it was given.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AccountError {
+    NoKey,
+    BadName,
+    BadKey,
+    TooManyKeys,
+}
+
+impl fmt::Display for AccountError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            AccountError::NoKey => "an account is NAME:KEY1 or NAME:KEY1:KEY2",
+            AccountError::BadName => "an account's name is 3 to 24 lower-case letters and digits",
+            AccountError::BadKey => "an account's key is Base64",
+            AccountError::TooManyKeys => "an account has at most two keys",
+        })
+    }
+}
+
+impl std::error::Error for AccountError {}
+
+impl Account {
+    pub fn development() -> Account {
+        Account::new(DEVELOPMENT_ACCOUNT, &[DEVELOPMENT_KEY]).expect("the published name and key are well formed")
+    }
+
+    pub fn new(name: &str, keys: &[&str]) -> Result<Account, AccountError> {
+        let name = AccountName::parse(name).ok_or(AccountError::BadName)?;
+        if keys.is_empty() {
+            return Err(AccountError::NoKey);
+        }
+        if keys.len() > 2 {
+            return Err(AccountError::TooManyKeys);
+        }
+        let keys = keys.iter().map(|key| AccountKey::parse(key).ok_or(AccountError::BadKey)).collect::<Result<_, _>>()?;
+        Ok(Account { name, keys })
+    }
+
+    /// Is one of its keys the one that everybody knows?
+    pub fn is_published(&self) -> bool {
+        const PROBE: &str = "lazuli";
+        let published = AccountKey::parse(DEVELOPMENT_KEY).map(|key| key.sign(PROBE));
+        self.keys.iter().any(|key| Some(key.sign(PROBE)) == published)
+    }
+
+    /// `NAME:KEY1[:KEY2]`
+    pub fn parse(text: &str) -> Result<Account, AccountError> {
+        let mut parts = text.split(':');
+        let name = parts.next().unwrap_or_default();
+        let keys: Vec<&str> = parts.collect();
+        Account::new(name, &keys)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accounts_as_given_on_the_command_line() {
+        for (text, expected) in [
+            ("abc:a2V5", None),
+            ("abc:a2V5:a2V6", None),
+            ("abc", Some(AccountError::NoKey)),
+            ("abc:", Some(AccountError::BadKey)),
+            ("abc:***", Some(AccountError::BadKey)),
+            ("ABC:a2V5", Some(AccountError::BadName)),
+            ("abc:a2V5:a2V6:a2V7", Some(AccountError::TooManyKeys)),
+        ] {
+            assert_eq!(Account::parse(text).err(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn keys_are_not_printed() {
+        let text = format!("{:?}", Account::development());
+        assert!(text.contains("hidden") && !text.contains("Eby8"));
+    }
+}

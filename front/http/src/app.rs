@@ -1,0 +1,119 @@
+//! One service of the server: from a head and a body to an answer.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use contract::{ApiVersion, ErrorCode, Refusal, Service};
+use partition::{Failure, Shell};
+
+use crate::account::Account;
+use crate::address::Address;
+use crate::auth;
+use crate::dispatch::dispatch;
+use crate::query::Query;
+use crate::request::Request;
+use crate::respond::Context;
+use crate::route::route;
+use crate::wire::{Body, Head, HeadError, Response};
+
+/// All that answering needs; shared by every connection of every service.
+pub struct App {
+    pub shell: Shell,
+    accounts: HashMap<String, Arc<Account>>,
+}
+
+impl App {
+    pub fn new(shell: Shell, accounts: Vec<Account>) -> App {
+        let accounts = accounts.into_iter().map(|account| (account.name.as_str().to_string(), Arc::new(account)));
+        App { shell, accounts: accounts.collect() }
+    }
+
+    pub fn accounts(&self) -> impl Iterator<Item = &Account> {
+        self.accounts.values().map(Arc::as_ref)
+    }
+
+    pub async fn answer(&self, service: Service, client: IpAddr, tls: bool, head: &Head, body: &mut Body<'_>) -> Response {
+        let (id, now) = (self.shell.ids.next(), self.shell.clock.now());
+        let mut context = Context { service, head: Some(head), id, now, version: None };
+
+        let addressed = self.address(service, client, tls, head).and_then(|(address, query, account)| {
+            let version = version(head, &query)?;
+            Ok(Request { service, head, address, query, account, version, client, tls, id, now })
+        });
+        let request = match addressed {
+            Ok(request) => request,
+            Err(refusal) => return context.refusal(refusal),
+        };
+        let credential = match auth::authenticate(&request) {
+            Ok(credential) => credential,
+            Err(refusal) => return context.refusal(refusal),
+        };
+        context.version = Some(request.version);
+        let authorized = route(&request).and_then(|row| Ok((row, auth::authorize(&request, row, &credential)?)));
+        let (row, grant) = match authorized {
+            Ok(authorized) => authorized,
+            Err(refusal) => return context.refusal(refusal),
+        };
+        body.bytes_max = row.body_bytes_max;
+        match dispatch(&self.shell, &request, row, grant, body).await {
+            Ok(response) => context.finish(response),
+            Err(failure) => {
+                if let Failure::Refused(refusal) = &failure {
+                    tracing::debug!(request = %id, operation = ?row.id, code = refusal.code.name(), "refused");
+                }
+                context.failure(failure)
+            }
+        }
+    }
+
+    fn address(
+        &self,
+        service: Service,
+        _client: IpAddr,
+        tls: bool,
+        head: &Head,
+    ) -> Result<(Address, Query, Arc<Account>), Refusal> {
+        let host = head.header("host").unwrap_or_default();
+        let knows = |name: &str| self.accounts.contains_key(name);
+        let (address, query) = Address::parse(service, head.target(), host, tls, knows)?;
+        let query = Query::parse(&query)?;
+        let account = self.accounts.get(&address.account).cloned().ok_or(ErrorCode::ResourceNotFound)?;
+        Ok((address, query, account))
+    }
+
+    /// The answer to a head that is no request.
+    pub fn refuse(&self, service: Service, error: HeadError) -> Response {
+        let code = match error {
+            HeadError::Malformed | HeadError::MissingHost => ErrorCode::InvalidInput,
+            HeadError::NotText => ErrorCode::InvalidUri,
+            HeadError::TooManyHeaders => ErrorCode::InvalidHeaderValue,
+            HeadError::AmbiguousLength | HeadError::UnsupportedTransferEncoding => ErrorCode::InvalidHeaderValue,
+        };
+        let detail = format!("{error:?}");
+        let (id, now) = (self.shell.ids.next(), self.shell.clock.now());
+        let context = Context { service, head: None, id, now, version: None };
+        context.refusal(Refusal::from(code).with("Reason", detail))
+    }
+
+    pub fn panicked(&self, service: Service, head: &Head) -> Response {
+        let (id, now) = (self.shell.ids.next(), self.shell.clock.now());
+        tracing::error!(request = %id, method = head.method(), "answering a request panicked");
+        let context = Context { service, head: Some(head), id, now, version: None };
+        context.refusal(ErrorCode::InternalError.into())
+    }
+}
+
+/// The version a request speaks: its header, else `api-version`, else that of its SAS, else the oldest.
+fn version(head: &Head, query: &Query) -> Result<ApiVersion, Refusal> {
+    let mut headers = head.headers("x-ms-version");
+    match (headers.next(), headers.next()) {
+        (Some(text), None) => ApiVersion::parse(text).ok_or_else(|| Refusal::bad_header("x-ms-version", text)),
+        (Some(text), Some(_)) => Err(Refusal::bad_header("x-ms-version", text)),
+        (None, _) => match query.get("api-version").or_else(|| query.get("sv")) {
+            Some(text) => ApiVersion::parse(text)
+                .ok_or_else(|| Refusal::bad_query("api-version", text, "The version is not a date.")),
+            None => Ok(ApiVersion::OLDEST),
+        },
+    }
+}

@@ -1,0 +1,113 @@
+//! `Authorization: SharedKey account:signature`, and its Lite form.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use contract::limits::DATE_SKEW_SECONDS_MAX;
+use contract::{ErrorCode, Refusal};
+use env::Timestamp;
+
+use super::failed;
+use super::strings::{HeaderOrder, Signed, Variant};
+use crate::request::Request;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    Full,
+    Lite,
+}
+
+/// The readings of the rules that clients in use have, the common one first.
+const VARIANTS: [Variant; 4] = [
+    Variant { header_order: HeaderOrder::Culture, language_first: false },
+    Variant { header_order: HeaderOrder::Bytes, language_first: false },
+    Variant { header_order: HeaderOrder::Culture, language_first: true },
+    Variant { header_order: HeaderOrder::Bytes, language_first: true },
+];
+
+/// Headers that stand in the string on lines of their own; twice would make it ambiguous.
+const SIGNED_ONCE: [&str; 11] = [
+    "content-encoding",
+    "content-language",
+    "content-md5",
+    "content-type",
+    "date",
+    "if-modified-since",
+    "if-match",
+    "if-none-match",
+    "if-unmodified-since",
+    "range",
+    "x-ms-date",
+];
+
+pub fn verify(request: &Request<'_>, value: &str, form: Form) -> Result<(), Refusal> {
+    let (account, signature) = value.split_once(':').ok_or(ErrorCode::InvalidAuthenticationInfo)?;
+    let signature = STANDARD.decode(signature).map_err(|_| Refusal::from(ErrorCode::InvalidAuthenticationInfo))?;
+    if account != request.account.name.as_str() {
+        return Err(failed("The account in the Authorization header is not the account of the address."));
+    }
+    check_date(request)?;
+    if let Some(name) = SIGNED_ONCE.iter().find(|name| request.head.headers(name).count() > 1) {
+        return Err(Refusal::bad_header("Authorization", format!("{name} is sent twice")));
+    }
+
+    let headers: Vec<(&str, &str)> = request.head.all_headers().collect();
+    let signed = Signed {
+        service: request.service,
+        verb: request.head.method(),
+        headers: &headers,
+        account: request.account.name.as_str(),
+        raw_path: &request.address.raw_path,
+        query: request.query.all(),
+        version: request.version,
+    };
+    let string = |signed: &Signed<'_>, variant| match form {
+        Form::Full => signed.full(variant),
+        Form::Lite => signed.lite(variant),
+    };
+    let verifies = |text: &str| request.account.keys.iter().any(|key| key.verifies(text, &signature));
+
+    let first = string(&signed, VARIANTS[0]);
+    if verifies(&first) {
+        return Ok(());
+    }
+    // The other readings are only tried where they differ, so a wrong signature usually costs one look.
+    let mut tried = vec![first];
+    // A secondary address may have been signed as it was sent, or without the suffix.
+    let suffixed = format!("/{}-secondary", signed.account);
+    let plain_path = request.address.raw_path.strip_prefix(suffixed.as_str());
+    let plain_path = plain_path.map(|rest| format!("/{}{rest}", signed.account));
+    for path in [Some(request.address.raw_path.as_str()), plain_path.as_deref()].into_iter().flatten() {
+        for variant in VARIANTS {
+            let text = string(&Signed { raw_path: path, ..signed_again(&signed) }, variant);
+            if tried.contains(&text) {
+                continue;
+            }
+            if verifies(&text) {
+                return Ok(());
+            }
+            tried.push(text);
+        }
+    }
+    tracing::debug!(request = %request.id, string_to_sign = ?tried[0], "the signature did not match");
+    Err(failed(format!(
+        "The MAC signature found in the HTTP request is not the same as any computed signature. Server used following string to sign: '{}'.",
+        tried[0]
+    )))
+}
+
+fn signed_again<'a>(signed: &Signed<'a>) -> Signed<'a> {
+    Signed { ..*signed }
+}
+
+fn check_date(request: &Request<'_>) -> Result<(), Refusal> {
+    let text = request.header("x-ms-date").or_else(|| request.header("date"));
+    let text = text.ok_or_else(|| failed("Neither x-ms-date nor Date is sent."))?;
+    let date = Timestamp::parse_http_date(text).ok_or_else(|| failed(format!("The date header is not a date: '{text}'")))?;
+    if date < request.now.minus_seconds(DATE_SKEW_SECONDS_MAX) {
+        return Err(failed(format!("Request date header too old: '{text}'")));
+    }
+    if date > request.now.plus_seconds(DATE_SKEW_SECONDS_MAX) {
+        return Err(failed(format!("Request date header too far in the future: '{text}'")));
+    }
+    Ok(())
+}

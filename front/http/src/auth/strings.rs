@@ -1,0 +1,168 @@
+//! The strings that are signed, as pure functions of what was sent.
+
+use std::cmp::Ordering;
+
+use contract::{ApiVersion, Service};
+
+/// What of a request takes part in its signature.
+pub struct Signed<'a> {
+    pub service: Service,
+    pub verb: &'a str,
+    pub headers: &'a [(&'a str, &'a str)],
+    pub account: &'a str,
+    /// As encoded on the request line.
+    pub raw_path: &'a str,
+    /// Decoded, names in lower case.
+    pub query: &'a [(String, String)],
+    pub version: ApiVersion,
+}
+
+/// Clients do not agree on everything; each variant is one reading that some client in use has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Variant {
+    pub header_order: HeaderOrder,
+    /// One client puts Content-Language before Content-Encoding.
+    pub language_first: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HeaderOrder {
+    /// As the service compares names; current clients imitate it.
+    Culture,
+    /// By bytes, as older clients do.
+    Bytes,
+}
+
+impl Signed<'_> {
+    fn header(&self, name: &str) -> &str {
+        self.headers.iter().find(|(other, _)| other.eq_ignore_ascii_case(name)).map_or("", |(_, value)| value)
+    }
+
+    /// SharedKey.
+    pub fn full(&self, variant: Variant) -> String {
+        let date = self.header("x-ms-date");
+        if self.service == Service::Table {
+            let date = if date.is_empty() { self.header("date") } else { date };
+            return format!(
+                "{}\n{}\n{}\n{date}\n{}",
+                self.verb,
+                self.header("content-md5"),
+                self.header("content-type"),
+                self.short_resource()
+            );
+        }
+        let length = match self.header("content-length") {
+            "0" if self.version >= ApiVersion::ZERO_LENGTH_SIGNED_EMPTY => "",
+            length => length,
+        };
+        let (first, second) =
+            if variant.language_first { ("content-language", "content-encoding") } else { ("content-encoding", "content-language") };
+        let mut text = String::with_capacity(512);
+        let standard = [
+            self.verb,
+            self.header(first),
+            self.header(second),
+            length,
+            self.header("content-md5"),
+            self.header("content-type"),
+            if date.is_empty() { self.header("date") } else { "" },
+            self.header("if-modified-since"),
+            self.header("if-match"),
+            self.header("if-none-match"),
+            self.header("if-unmodified-since"),
+            self.header("range"),
+        ];
+        for line in standard {
+            text.push_str(line);
+            text.push('\n');
+        }
+        self.push_headers(&mut text, variant.header_order);
+        self.push_resource(&mut text);
+        text
+    }
+
+    /// SharedKeyLite.
+    pub fn lite(&self, variant: Variant) -> String {
+        let date = self.header("x-ms-date");
+        if self.service == Service::Table {
+            let date = if date.is_empty() { self.header("date") } else { date };
+            return format!("{date}\n{}", self.short_resource());
+        }
+        let date = if date.is_empty() { self.header("date") } else { "" };
+        let mut text = format!("{}\n{}\n{}\n{date}\n", self.verb, self.header("content-md5"), self.header("content-type"));
+        self.push_headers(&mut text, variant.header_order);
+        text.push_str(&self.short_resource());
+        text
+    }
+
+    /// `x-ms-*`, one line each, sorted by name.
+    fn push_headers(&self, text: &mut String, order: HeaderOrder) {
+        let is_ours = |name: &str| name.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("x-ms-"));
+        let mut ours: Vec<(String, &str)> = self
+            .headers
+            .iter()
+            .filter(|(name, value)| {
+                is_ours(name) && (!value.is_empty() || self.version >= ApiVersion::EMPTY_HEADERS_SIGNED)
+            })
+            .map(|(name, value)| (name.to_ascii_lowercase(), *value))
+            .collect();
+        match order {
+            HeaderOrder::Culture => ours.sort_by(|(a, _), (b, _)| culture_order(a, b)),
+            HeaderOrder::Bytes => ours.sort_by(|(a, _), (b, _)| a.cmp(b)),
+        }
+        for (name, value) in ours {
+            text.push_str(&name);
+            text.push(':');
+            text.push_str(value);
+            text.push('\n');
+        }
+    }
+
+    fn push_resource(&self, text: &mut String) {
+        text.push('/');
+        text.push_str(self.account);
+        text.push_str(self.raw_path);
+        let mut names: Vec<&str> = self.query.iter().map(|(name, _)| name.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        for name in names {
+            let mut values: Vec<&str> =
+                self.query.iter().filter(|(other, _)| other == name).map(|(_, value)| value.as_str()).collect();
+            values.sort_unstable();
+            text.push('\n');
+            text.push_str(name);
+            text.push(':');
+            text.push_str(&values.join(","));
+        }
+    }
+
+    fn short_resource(&self) -> String {
+        let comp = self.query.iter().find(|(name, _)| name == "comp");
+        let comp = comp.map(|(_, value)| format!("?comp={value}")).unwrap_or_default();
+        format!("/{}{}{comp}", self.account, self.raw_path)
+    }
+}
+
+/// How the service orders header names: without `-` first (punctuation, then digits, then letters), and only then by where a `-` is.
+pub fn culture_order(a: &str, b: &str) -> Ordering {
+    fn weight(c: u8) -> u16 {
+        const PUNCTUATION: &[u8] = b"!#$%&*.^_|~+";
+        match PUNCTUATION.iter().position(|p| *p == c) {
+            Some(at) => at as u16 + 1,
+            None => u16::from(c) + 100,
+        }
+    }
+    let ignored = |c: &u8| *c != b'-' && *c != b'\'';
+    let bare = |name: &str| name.bytes().filter(ignored).map(weight).collect::<Vec<_>>();
+    bare(a).cmp(&bare(b)).then_with(|| {
+        let differs = a.bytes().zip(b.bytes()).find(|(x, y)| (*x == b'-') != (*y == b'-'));
+        match differs {
+            Some((b'-', _)) => Ordering::Greater,
+            Some(_) => Ordering::Less,
+            None => a.len().cmp(&b.len()),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,43 @@
+//! The Blob service on the wire: requests to commands, outcomes to answers.
+
+pub mod block;
+pub mod container;
+mod hash;
+pub mod list;
+pub mod read;
+
+use contract::Refusal;
+use contract::names::Metadata;
+use env::Timestamp;
+use partition::ETag;
+
+use crate::request::Request;
+use crate::wire::Response;
+
+/// ETag and Last-Modified.
+fn stamp(response: &mut Response, etag: ETag, last_modified: Timestamp) {
+    response.header("ETag", etag.quoted()).header("Last-Modified", last_modified.http_date());
+}
+
+fn put_metadata(response: &mut Response, metadata: &Metadata) {
+    for (name, value) in metadata.iter() {
+        response.header(format!("x-ms-meta-{name}"), value.to_string());
+    }
+}
+
+/// A lease's state, where nothing can be leased yet.
+fn put_lease(response: &mut Response) {
+    response.header("x-ms-lease-status", "unlocked").header("x-ms-lease-state", "available");
+}
+
+/// What asks for something that is not built yet is refused by name, never silently left undone.
+fn refuse_unbuilt(request: &Request<'_>, headers: &[&'static str], parameters: &[&'static str]) -> Result<(), Refusal> {
+    let unbuilt = Refusal::from(contract::ErrorCode::NotImplemented);
+    if let Some(name) = headers.iter().find(|name| request.header(name).is_some()) {
+        return Err(unbuilt.with("HeaderName", *name));
+    }
+    match parameters.iter().find(|name| request.query.get(name).is_some()) {
+        Some(name) => Err(unbuilt.with("QueryParameterName", *name)),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,136 @@
+//! Put Blob and Delete Blob on the wire.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use contract::operations::Operation;
+use contract::{ApiVersion, ErrorCode, Refusal, limits};
+use engine::ExtentError;
+use partition::blob::block::PutBlockBlob;
+use partition::blob::container;
+use partition::blob::delete::DeleteBlob;
+use partition::record::ContentProperties;
+use partition::{Content, Failure, Shell};
+
+use super::hash::{Expected, HashedBody, check_md5, parse_md5};
+use super::{refuse_unbuilt, stamp};
+use crate::auth::Grant;
+use crate::request::Request;
+use crate::wire::{Body, BodyError, BodyKind, Response};
+
+/// What Put Blob may ask for and does not get yet.
+const UNBUILT_ON_WRITE: [&str; 13] = [
+    "x-ms-copy-source",
+    "x-ms-tags",
+    "x-ms-if-tags",
+    "x-ms-access-tier",
+    "x-ms-encryption-key",
+    "x-ms-encryption-key-sha256",
+    "x-ms-encryption-scope",
+    "x-ms-immutability-policy-until-date",
+    "x-ms-immutability-policy-mode",
+    "x-ms-legal-hold",
+    "x-ms-structured-body",
+    "x-ms-structured-content-length",
+    "x-ms-expiry-option",
+];
+
+pub async fn put(
+    shell: &Shell,
+    request: &Request<'_>,
+    row: &'static Operation,
+    grant: Grant,
+    body: &mut Body<'_>,
+) -> Result<Response, Failure> {
+    let (name, blob) = (request.container()?, request.blob()?);
+    refuse_unbuilt(request, &UNBUILT_ON_WRITE, &["snapshot", "versionid"])?;
+    if let Some(value) = request.header("x-ms-blob-content-length") {
+        return Err(Refusal::bad_header("x-ms-blob-content-length", value).into());
+    }
+    body.bytes_max = body_bytes_max(request.version);
+    match request.head.body {
+        BodyKind::Absent => return Err(ErrorCode::MissingContentLengthHeader.into()),
+        BodyKind::Length(bytes) if bytes > body.bytes_max => return Err(too_large(body.bytes_max).into()),
+        BodyKind::Length(_) | BodyKind::Chunked => {}
+    }
+    let expected = Expected::parse(request)?;
+    let claimed_md5 = request.header("x-ms-blob-content-md5").map(parse_md5).transpose()?;
+    let properties = ContentProperties {
+        content_type: stored_header(request, "x-ms-blob-content-type", Some("content-type")),
+        content_encoding: stored_header(request, "x-ms-blob-content-encoding", Some("content-encoding")),
+        content_language: stored_header(request, "x-ms-blob-content-language", Some("content-language")),
+        content_disposition: stored_header(request, "x-ms-blob-content-disposition", None),
+        cache_control: stored_header(request, "x-ms-blob-cache-control", Some("cache-control")),
+        content_md5: None,
+    };
+    let (expectation, metadata) = (request.expectation(row)?, request.metadata()?);
+
+    let head = container::find(shell, &request.account.name, &name).await?;
+    let group = container::group(&request.account.name, &head);
+    let mut command = PutBlockBlob::new(&group, &blob, expectation, properties, metadata, grant.may_overwrite);
+    let missing = |failure: Failure| failure.gone_as(ErrorCode::ContainerNotFound);
+    shell.admit(&command).await.map_err(missing)?;
+
+    let mut source = HashedBody::new(body);
+    command.content = Content::receive(shell.engine.as_ref(), &mut source).await.map_err(not_received)?;
+    let actual = source.finish();
+    expected.check(&actual)?;
+    check_md5(claimed_md5, actual.md5)?;
+    command.properties.content_md5 = Some(actual.md5);
+
+    let head = shell.execute(&command).await.map_err(missing)?;
+    let mut response = Response::new(row.status);
+    stamp(&mut response, head.etag, head.last_modified);
+    response.header("Content-MD5", STANDARD.encode(actual.md5));
+    if request.version >= ApiVersion::CRC64 {
+        response.header("x-ms-content-crc64", STANDARD.encode(actual.crc64));
+    }
+    response.header("x-ms-request-server-encrypted", "false");
+    Ok(response)
+}
+
+pub async fn delete(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {
+    let (name, blob) = (request.container()?, request.blob()?);
+    refuse_unbuilt(request, &["x-ms-if-tags"], &["snapshot", "versionid", "deletetype"])?;
+    match request.header("x-ms-delete-snapshots") {
+        // There are no snapshots, so deleting them too is deleting the blob.
+        None | Some("include") => {}
+        Some("only") => refuse_unbuilt(request, &["x-ms-delete-snapshots"], &[])?,
+        Some(value) => return Err(Refusal::bad_header("x-ms-delete-snapshots", value).into()),
+    }
+    let expectation = request.expectation(row)?;
+    let head = container::find(shell, &request.account.name, &name).await?;
+    let command = DeleteBlob::new(&container::group(&request.account.name, &head), &blob, expectation);
+    shell.execute(&command).await.map_err(|failure| failure.gone_as(ErrorCode::ContainerNotFound))?;
+    Ok(Response::new(row.status).with_header("x-ms-delete-type-permanent", "true"))
+}
+
+/// `x-ms-blob-…` is stored; without it the plain header of the same meaning.
+fn stored_header(request: &Request<'_>, name: &str, plain: Option<&str>) -> Option<String> {
+    request.header(name).or_else(|| request.header(plain?)).map(str::to_string)
+}
+
+fn body_bytes_max(version: ApiVersion) -> u64 {
+    if version >= ApiVersion::PUT_BLOB_5000_MIB {
+        limits::PUT_BLOB_BYTES_MAX
+    } else if version >= ApiVersion::PUT_BLOB_256_MIB {
+        limits::PUT_BLOB_BYTES_MAX_BEFORE_2019_12_12
+    } else {
+        limits::PUT_BLOB_BYTES_MAX_BEFORE_2016_05_31
+    }
+}
+
+fn too_large(bytes_max: u64) -> Refusal {
+    Refusal::from(ErrorCode::RequestBodyTooLarge).with("MaxLimit", bytes_max.to_string())
+}
+
+fn not_received(error: ExtentError) -> Failure {
+    match error {
+        ExtentError::Fault(fault) => fault.into(),
+        ExtentError::Source(error) => match error.0.downcast_ref::<BodyError>() {
+            Some(BodyError::TooLarge { bytes_max }) => too_large(*bytes_max).into(),
+            Some(BodyError::Stalled) => ErrorCode::OperationTimedOut.into(),
+            // Nobody may be there to read it.
+            _ => Refusal::from(ErrorCode::InvalidInput).with("Reason", error.0.to_string()).into(),
+        },
+    }
+}

@@ -1,0 +1,61 @@
+//! Containers on the wire.
+
+use contract::ErrorCode;
+use contract::operations::Operation;
+use partition::blob::container::{self as model, CreateContainer, SetContainerMetadata};
+use partition::record::ContainerHead;
+use partition::{Failure, Shell};
+
+use super::{put_lease, put_metadata, refuse_unbuilt, stamp};
+use crate::request::Request;
+use crate::wire::Response;
+
+pub async fn create(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {
+    refuse_unbuilt(request, &["x-ms-default-encryption-scope", "x-ms-deny-encryption-scope-override"], &[])?;
+    if request.header("x-ms-blob-public-access").is_some() {
+        return Err(ErrorCode::PublicAccessNotPermitted.into());
+    }
+    let command = CreateContainer::new(&request.account.name, &request.container()?, request.metadata()?);
+    let head = shell.execute(&command).await?;
+    Ok(stamped(row, &head))
+}
+
+pub async fn properties(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {
+    let expectation = request.expectation(row)?;
+    let head = model::read(shell, &request.account.name, &request.container()?, &expectation).await?;
+    let mut response = stamped(row, &head);
+    put_metadata(&mut response, &head.metadata);
+    put_lease(&mut response);
+    response.header("x-ms-has-immutability-policy", "false").header("x-ms-has-legal-hold", "false");
+    response.header("x-ms-immutable-storage-with-versioning-enabled", "false");
+    response.header("x-ms-default-encryption-scope", "$account-encryption-key");
+    response.header("x-ms-deny-encryption-scope-override", "false");
+    Ok(response)
+}
+
+pub async fn metadata(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {
+    let expectation = request.expectation(row)?;
+    let head = model::read(shell, &request.account.name, &request.container()?, &expectation).await?;
+    let mut response = stamped(row, &head);
+    put_metadata(&mut response, &head.metadata);
+    Ok(response)
+}
+
+pub async fn set_metadata(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {
+    let (expectation, metadata) = (request.expectation(row)?, request.metadata()?);
+    let command = SetContainerMetadata::new(&request.account.name, &request.container()?, expectation, metadata);
+    let head = shell.execute(&command).await?;
+    Ok(stamped(row, &head))
+}
+
+pub async fn delete(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {
+    let expectation = request.expectation(row)?;
+    model::delete(shell, &request.account.name, &request.container()?, expectation).await?;
+    Ok(Response::new(row.status))
+}
+
+fn stamped(row: &Operation, head: &ContainerHead) -> Response {
+    let mut response = Response::new(row.status);
+    stamp(&mut response, head.etag, head.last_modified);
+    response
+}

@@ -1,0 +1,108 @@
+//! The hashes a body is checked by while it streams in.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use contract::{ErrorCode, Refusal};
+use engine::{BoxFuture, Source, SourceError};
+use md5::{Digest, Md5};
+
+use crate::request::Request;
+use crate::wire::Body;
+
+/// What the client says the body hashes to.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Expected {
+    pub md5: Option<[u8; 16]>,
+    pub crc64: Option<[u8; 8]>,
+}
+
+impl Expected {
+    pub fn parse(request: &Request<'_>) -> Result<Expected, Refusal> {
+        let md5 = request.header("content-md5").map(parse_md5).transpose()?;
+        let crc64 = request.header("x-ms-content-crc64").map(|text| {
+            let bytes = STANDARD.decode(text).ok().and_then(|bytes| bytes.try_into().ok());
+            bytes.ok_or_else(|| Refusal::bad_header("x-ms-content-crc64", text))
+        });
+        let crc64 = crc64.transpose()?;
+        if md5.is_some() && crc64.is_some() {
+            return Err(Refusal::bad_header("x-ms-content-crc64", "sent together with Content-MD5"));
+        }
+        Ok(Expected { md5, crc64 })
+    }
+
+    pub fn check(&self, actual: &Actual) -> Result<(), Refusal> {
+        check_md5(self.md5, actual.md5)?;
+        match self.crc64 {
+            Some(crc64) if crc64 != actual.crc64 => Err(Refusal::from(ErrorCode::Crc64Mismatch)
+                .with("UserSpecifiedCrc", STANDARD.encode(crc64))
+                .with("ServerCalculatedCrc", STANDARD.encode(actual.crc64))),
+            _ => Ok(()),
+        }
+    }
+}
+
+pub fn check_md5(expected: Option<[u8; 16]>, actual: [u8; 16]) -> Result<(), Refusal> {
+    match expected {
+        Some(expected) if expected != actual => Err(Refusal::from(ErrorCode::Md5Mismatch)
+            .with("UserSpecifiedMd5", STANDARD.encode(expected))
+            .with("ServerCalculatedMd5", STANDARD.encode(actual))),
+        _ => Ok(()),
+    }
+}
+
+/// 16 bytes in Base64.
+pub fn parse_md5(text: &str) -> Result<[u8; 16], Refusal> {
+    let bytes = STANDARD.decode(text).ok().and_then(|bytes| bytes.try_into().ok());
+    bytes.ok_or_else(|| ErrorCode::InvalidMd5.into())
+}
+
+/// What a body really hashed to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Actual {
+    pub md5: [u8; 16],
+    pub crc64: [u8; 8],
+}
+
+/// A body on its way in, hashed as it passes.
+pub struct HashedBody<'a, 'b> {
+    body: &'a mut Body<'b>,
+    md5: Md5,
+    crc64: crc64fast_nvme::Digest,
+}
+
+impl<'a, 'b> HashedBody<'a, 'b> {
+    pub fn new(body: &'a mut Body<'b>) -> Self {
+        HashedBody { body, md5: Md5::new(), crc64: crc64fast_nvme::Digest::new() }
+    }
+
+    pub fn finish(self) -> Actual {
+        Actual { md5: self.md5.finalize().into(), crc64: self.crc64.sum64().to_le_bytes() }
+    }
+}
+
+impl Source for HashedBody<'_, '_> {
+    fn next(&mut self, bytes_max: usize) -> BoxFuture<'_, Result<Option<Bytes>, SourceError>> {
+        Box::pin(async move {
+            let bytes = self.body.next(bytes_max).await.map_err(|error| SourceError(Box::new(error)))?;
+            if let Some(bytes) = &bytes {
+                self.md5.update(bytes);
+                self.crc64.write(bytes);
+            }
+            Ok(bytes)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn crc64_is_the_one_the_service_means() {
+        let mut digest = crc64fast_nvme::Digest::new();
+        assert_eq!(STANDARD.encode(digest.sum64().to_le_bytes()), "AAAAAAAAAAA=");
+        digest.write(b"123456789");
+        assert_eq!(STANDARD.encode(digest.sum64().to_le_bytes()), "iJh5CoYUi64=");
+    }
+}

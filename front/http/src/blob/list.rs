@@ -1,0 +1,215 @@
+//! List Containers and List Blobs on the wire.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use contract::names::Metadata;
+use contract::operations::Operation;
+use contract::{ApiVersion, ErrorCode, Refusal, limits};
+use partition::blob::container;
+use partition::blob::list::{self as model, Entry, Listing};
+use partition::record::{BlobHead, ContainerHead};
+use partition::{Failure, Shell};
+
+use super::read::DEFAULT_CONTENT_TYPE;
+use super::refuse_unbuilt;
+use crate::request::Request;
+use crate::wire::{Response, ResponseBody};
+use crate::xml::XmlWriter;
+
+const CONTAINER_INCLUDES: [&str; 3] = ["metadata", "deleted", "system"];
+/// Of these only metadata can show anything yet; the others ask for things that cannot exist yet, so that nothing is left out.
+const BLOB_INCLUDES: [&str; 11] = [
+    "snapshots",
+    "metadata",
+    "uncommittedblobs",
+    "copy",
+    "deleted",
+    "tags",
+    "versions",
+    "deletedwithversions",
+    "immutabilitypolicy",
+    "legalhold",
+    "permissions",
+];
+
+pub async fn containers(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {
+    let with_metadata = includes(request, &CONTAINER_INCLUDES)?;
+    let start = request.query.get("marker").unwrap_or_default().to_string();
+    let listing = listing(request, start, None)?;
+    let listed = model::containers(shell, &request.account.name, &listing).await?;
+
+    let mut xml = XmlWriter::new();
+    xml.open_with("EnumerationResults", &[("ServiceEndpoint", &request.address.endpoint)]);
+    put_parameters(&mut xml, request);
+    xml.open("Containers");
+    for entry in &listed.entries {
+        if let Entry::Item { name, head } = entry {
+            put_container(&mut xml, name, head, with_metadata);
+        }
+    }
+    xml.close("Containers").element("NextMarker", listed.next.as_deref().unwrap_or_default());
+    xml.close("EnumerationResults");
+    Ok(xml_response(row, xml))
+}
+
+pub async fn blobs(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {
+    let name = request.container()?;
+    refuse_unbuilt(request, &[], &["showonly", "endbefore"])?;
+    let with_metadata = includes(request, &BLOB_INCLUDES)?;
+    let delimiter = request.query.get("delimiter").map(str::to_string);
+    if delimiter.is_some() && request.query.words("include").any(|word| word == "snapshots") {
+        return Err(Refusal::bad_query("include", "snapshots", "Snapshots cannot be listed by hierarchy.").into());
+    }
+    let start = match (request.query.get("marker"), request.query.get("startfrom")) {
+        (Some(marker), _) => decode_marker(marker)?,
+        (None, Some(name)) => name.to_string(),
+        (None, None) => String::new(),
+    };
+    let listing = listing(request, start, delimiter)?;
+    let expectation = request.expectation(row)?;
+    let head = container::find(shell, &request.account.name, &name).await?;
+    expectation.judge(Some(head.current()))?;
+    let listed = model::blobs(shell, &container::group(&request.account.name, &head), &listing).await?;
+
+    let mut xml = XmlWriter::new();
+    let attributes = [("ServiceEndpoint", request.address.endpoint.as_str()), ("ContainerName", name.as_str())];
+    xml.open_with("EnumerationResults", &attributes);
+    put_parameters(&mut xml, request);
+    xml.open("Blobs");
+    for entry in &listed.entries {
+        match entry {
+            Entry::Item { name, head } => put_blob(&mut xml, request.version, name, head, with_metadata),
+            Entry::Prefix(prefix) => {
+                xml.open("BlobPrefix").element("Name", prefix).close("BlobPrefix");
+            }
+        }
+    }
+    let next = listed.next.map(|next| encode_marker(&next)).unwrap_or_default();
+    xml.close("Blobs").element("NextMarker", &next).close("EnumerationResults");
+    Ok(xml_response(row, xml))
+}
+
+fn listing(request: &Request<'_>, start: String, delimiter: Option<String>) -> Result<Listing, Refusal> {
+    let results_max = match request.query.get("maxresults") {
+        None => limits::LIST_RESULTS_MAX,
+        Some(text) => match text.parse::<i64>() {
+            Ok(number) if number >= 1 => usize::try_from(number).unwrap_or(usize::MAX).min(limits::LIST_RESULTS_MAX),
+            Ok(_) => {
+                return Err(Refusal::from(ErrorCode::OutOfRangeQueryParameterValue)
+                    .with("QueryParameterName", "maxresults")
+                    .with("QueryParameterValue", text)
+                    .with("MinimumAllowed", "1")
+                    .with("MaximumAllowed", limits::LIST_RESULTS_MAX.to_string()));
+            }
+            Err(_) => return Err(Refusal::bad_query("maxresults", text, "Not a number.")),
+        },
+    };
+    let prefix = request.query.get("prefix").unwrap_or_default().to_string();
+    Ok(Listing { prefix, delimiter, start, results_max })
+}
+
+/// Checks the words of `include` and tells whether metadata is asked for.
+fn includes(request: &Request<'_>, known: &[&str]) -> Result<bool, Refusal> {
+    match request.query.words("include").find(|word| !known.contains(word)) {
+        Some(word) => Err(Refusal::bad_query("include", word, "Unknown value.")),
+        None => Ok(request.query.words("include").any(|word| word == "metadata")),
+    }
+}
+
+/// Echoed only if they were sent.
+fn put_parameters(xml: &mut XmlWriter, request: &Request<'_>) {
+    xml.optional("Prefix", request.query.get("prefix"));
+    xml.optional("Marker", request.query.get("marker"));
+    xml.optional("MaxResults", request.query.get("maxresults"));
+    xml.optional("Delimiter", request.query.get("delimiter"));
+}
+
+fn put_container(xml: &mut XmlWriter, name: &str, head: &ContainerHead, with_metadata: bool) {
+    xml.open("Container").element("Name", name).open("Properties");
+    xml.element("Last-Modified", &head.last_modified.http_date()).element("Etag", &head.etag.quoted());
+    xml.element("LeaseStatus", "unlocked").element("LeaseState", "available");
+    xml.element("DefaultEncryptionScope", "$account-encryption-key").element("DenyEncryptionScopeOverride", "false");
+    xml.element("HasImmutabilityPolicy", "false").element("HasLegalHold", "false");
+    xml.element("ImmutableStorageWithVersioningEnabled", "false").close("Properties");
+    if with_metadata {
+        put_metadata(xml, &head.metadata);
+    }
+    xml.close("Container");
+}
+
+fn put_blob(xml: &mut XmlWriter, version: ApiVersion, name: &str, head: &BlobHead, with_metadata: bool) {
+    xml.open("Blob").element("Name", name).open("Properties");
+    if version >= ApiVersion::CREATION_TIME {
+        xml.element("Creation-Time", &head.created.http_date());
+    }
+    let properties = &head.properties;
+    let md5 = properties.content_md5.map(|md5| STANDARD.encode(md5));
+    xml.element("Last-Modified", &head.last_modified.http_date())
+        .element("Etag", &head.etag.to_string())
+        .element("Content-Length", &head.content_bytes.to_string())
+        .element("Content-Type", properties.content_type.as_deref().unwrap_or(DEFAULT_CONTENT_TYPE))
+        .element("Content-Encoding", properties.content_encoding.as_deref().unwrap_or_default())
+        .element("Content-Language", properties.content_language.as_deref().unwrap_or_default())
+        .element("Content-MD5", md5.as_deref().unwrap_or_default())
+        .element("Cache-Control", properties.cache_control.as_deref().unwrap_or_default())
+        .element("Content-Disposition", properties.content_disposition.as_deref().unwrap_or_default())
+        .element("BlobType", "BlockBlob")
+        .element("AccessTier", "Hot")
+        .element("AccessTierInferred", "true")
+        .element("LeaseStatus", "unlocked")
+        .element("LeaseState", "available")
+        .element("ServerEncrypted", "false")
+        .close("Properties");
+    if with_metadata {
+        put_metadata(xml, &head.metadata);
+    }
+    xml.element("OrMetadata", "").close("Blob");
+}
+
+fn put_metadata(xml: &mut XmlWriter, metadata: &Metadata) {
+    if metadata.is_empty() {
+        xml.element("Metadata", "");
+        return;
+    }
+    xml.open("Metadata");
+    for (name, value) in metadata.iter() {
+        xml.element(name, value);
+    }
+    xml.close("Metadata");
+}
+
+/// The name to go on from, wrapped so that nobody takes it for a name.
+fn encode_marker(name: &str) -> String {
+    let encoded = STANDARD.encode(name);
+    format!("2!{}!{encoded}", encoded.len())
+}
+
+fn decode_marker(marker: &str) -> Result<String, Refusal> {
+    let decode = || {
+        let (length, encoded) = marker.strip_prefix("2!")?.split_once('!')?;
+        let whole = length.parse() == Ok(encoded.len());
+        String::from_utf8(STANDARD.decode(encoded).ok().filter(|_| whole)?).ok()
+    };
+    decode().ok_or_else(|| Refusal::bad_query("marker", marker, "Not a marker of this service."))
+}
+
+fn xml_response(row: &Operation, xml: XmlWriter) -> Response {
+    let mut response = Response::new(row.status).with_header("Content-Type", "application/xml");
+    response.body = ResponseBody::Bytes(xml.finish().into());
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn markers() {
+        for name in ["a", "dir/b c", "\u{1f600}", ""] {
+            assert_eq!(decode_marker(&encode_marker(name)).as_deref(), Ok(name));
+        }
+        for marker in ["", "a", "2!", "2!4!", "2!3!YQ==", "2!4!****", "1!4!YQ==", "2!x!YQ==", "2!4!/w=="] {
+            assert!(decode_marker(marker).is_err(), "{marker}");
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Get Blob and Get Blob Properties on the wire.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use contract::operations::Operation;
+use contract::{ApiVersion, ErrorCode, Refusal, limits};
+use md5::{Digest, Md5};
+use partition::blob::container;
+use partition::blob::read::{self as model, Part, Range};
+use partition::record::BlobHead;
+use partition::{ContentReader, Failure, Shell};
+
+use super::{put_lease, put_metadata, refuse_unbuilt, stamp};
+use crate::request::Request;
+use crate::wire::{Response, ResponseBody};
+
+const UNBUILT_ON_READ: [&str; 4] = ["x-ms-if-tags", "x-ms-encryption-key", "x-ms-encryption-key-sha256", "x-ms-structured-body"];
+
+pub async fn get(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {
+    let (name, blob) = (request.container()?, request.blob()?);
+    refuse_unbuilt(request, &UNBUILT_ON_READ, &["snapshot", "versionid"])?;
+    let range = range(request)?;
+    let hash = RangeHash::parse(request, range.is_some())?;
+    let expectation = request.expectation(row)?;
+    let head = container::find(shell, &request.account.name, &name).await?;
+    let group = container::group(&request.account.name, &head);
+    let (head, part, reader) = model::content(shell, &group, &blob, &expectation, range).await?;
+
+    let mut response = Response::new(if part.is_some() { 206 } else { row.status });
+    put_head(&mut response, request.version, &head);
+    let stored_md5 = head.properties.content_md5.map(|md5| STANDARD.encode(md5));
+    let bytes = match part {
+        None => {
+            if let Some(md5) = stored_md5 {
+                response.header("Content-MD5", md5);
+            }
+            head.content_bytes
+        }
+        Some(part) => {
+            response.header("Content-Range", format!("bytes {}-{}/{}", part.first, part.last, head.content_bytes));
+            if let Some(md5) = stored_md5.filter(|_| request.version >= ApiVersion::PUT_BLOB_256_MIB) {
+                response.header("x-ms-blob-content-md5", md5);
+            }
+            part.bytes()
+        }
+    };
+    match (hash, part) {
+        (Some(hash), Some(part)) => hash.answer(&mut response, reader, part).await?,
+        _ => response.body = body(reader, bytes).await?,
+    }
+    Ok(response)
+}
+
+pub async fn properties(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {
+    let (name, blob) = (request.container()?, request.blob()?);
+    refuse_unbuilt(request, &UNBUILT_ON_READ, &["snapshot", "versionid"])?;
+    let expectation = request.expectation(row)?;
+    let head = container::find(shell, &request.account.name, &name).await?;
+    let group = container::group(&request.account.name, &head);
+    let head = model::properties(shell, &group, &blob, &expectation).await?;
+    let mut response = Response::new(row.status);
+    put_head(&mut response, request.version, &head);
+    if let Some(md5) = head.properties.content_md5 {
+        response.header("Content-MD5", STANDARD.encode(md5));
+    }
+    response.header("x-ms-access-tier", "Hot").header("x-ms-access-tier-inferred", "true");
+    response.body = ResponseBody::Head { bytes: Some(head.content_bytes) };
+    Ok(response)
+}
+
+/// The first piece is read before the answer begins, so that what cannot be read at all is an error answer.
+async fn body(reader: ContentReader, bytes: u64) -> Result<ResponseBody, Failure> {
+    match reader.into_inline() {
+        Ok(content) => Ok(ResponseBody::Bytes(content)),
+        Err(mut reader) => {
+            let first = reader.next().await?.unwrap_or_default();
+            Ok(ResponseBody::Content { first, reader: Box::new(reader), bytes })
+        }
+    }
+}
+
+fn put_head(response: &mut Response, version: ApiVersion, head: &BlobHead) {
+    stamp(response, head.etag, head.last_modified);
+    let properties = &head.properties;
+    let content_type = properties.content_type.clone().unwrap_or_else(|| DEFAULT_CONTENT_TYPE.into());
+    response.header("Content-Type", content_type).header("Accept-Ranges", "bytes");
+    for (name, value) in [
+        ("Content-Encoding", &properties.content_encoding),
+        ("Content-Language", &properties.content_language),
+        ("Content-Disposition", &properties.content_disposition),
+        ("Cache-Control", &properties.cache_control),
+    ] {
+        if let Some(value) = value {
+            response.header(name, value.clone());
+        }
+    }
+    response.header("x-ms-blob-type", "BlockBlob");
+    if version >= ApiVersion::CREATION_TIME {
+        response.header("x-ms-creation-time", head.created.http_date());
+    }
+    put_lease(response);
+    response.header("x-ms-server-encrypted", "false");
+    put_metadata(response, &head.metadata);
+}
+
+pub const DEFAULT_CONTENT_TYPE: &str = "application/octet-stream";
+
+/// `x-ms-range` before `Range`. A `Range` that cannot be read is ignored, as HTTP asks; an `x-ms-range` is an error.
+fn range(request: &Request<'_>) -> Result<Option<Range>, Refusal> {
+    if let Some(text) = request.header("x-ms-range") {
+        return parse_range(text).map(Some).ok_or_else(|| Refusal::bad_header("x-ms-range", text));
+    }
+    Ok(request.header("range").and_then(parse_range))
+}
+
+/// `bytes=a-b` or `bytes=a-`.
+fn parse_range(text: &str) -> Option<Range> {
+    let (first, last) = text.strip_prefix("bytes=")?.split_once('-')?;
+    let number = |digits: &str| {
+        (!digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())).then(|| digits.parse::<u64>().ok())?
+    };
+    let first = number(first)?;
+    if last.is_empty() {
+        return Some(Range { first, last: None });
+    }
+    let last = number(last)?;
+    (last >= first).then_some(Range { first, last: Some(last) })
+}
+
+/// A hash of the part, on demand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum RangeHash {
+    Md5,
+    Crc64,
+}
+
+impl RangeHash {
+    fn parse(request: &Request<'_>, has_range: bool) -> Result<Option<RangeHash>, Refusal> {
+        let wanted = |name: &'static str| match request.header(name) {
+            None => Ok(false),
+            Some(value) if value.eq_ignore_ascii_case("true") => Ok(true),
+            Some(value) if value.eq_ignore_ascii_case("false") => Ok(false),
+            Some(value) => Err(Refusal::bad_header(name, value)),
+        };
+        let (md5, crc64) = (wanted("x-ms-range-get-content-md5")?, wanted("x-ms-range-get-content-crc64")?);
+        match (md5, crc64) {
+            (false, false) => Ok(None),
+            (true, true) => Err(Refusal::bad_header("x-ms-range-get-content-crc64", "true")),
+            (true, false) if !has_range => Err(Refusal::bad_header("x-ms-range-get-content-md5", "true")),
+            (false, true) if !has_range => Err(Refusal::bad_header("x-ms-range-get-content-crc64", "true")),
+            (true, false) => Ok(Some(RangeHash::Md5)),
+            (false, true) => Ok(Some(RangeHash::Crc64)),
+        }
+    }
+
+    /// The part is small enough to be held while its hash goes ahead of it.
+    async fn answer(self, response: &mut Response, mut reader: ContentReader, part: Part) -> Result<(), Failure> {
+        if part.bytes() > limits::RANGE_HASH_BYTES_MAX {
+            return Err(ErrorCode::OutOfRangeInput.into());
+        }
+        let mut content = Vec::with_capacity(part.bytes() as usize);
+        while let Some(piece) = reader.next().await? {
+            content.extend_from_slice(&piece);
+        }
+        match self {
+            RangeHash::Md5 => response.header("Content-MD5", STANDARD.encode(Md5::digest(&content))),
+            RangeHash::Crc64 => {
+                let mut digest = crc64fast_nvme::Digest::new();
+                digest.write(&content);
+                response.header("x-ms-content-crc64", STANDARD.encode(digest.sum64().to_le_bytes()))
+            }
+        };
+        response.body = ResponseBody::Bytes(content.into());
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges() {
+        for (text, expected) in [
+            ("bytes=0-0", Some((0, Some(0)))),
+            ("bytes=5-", Some((5, None))),
+            ("bytes=5-9", Some((5, Some(9)))),
+            ("bytes=9-5", None),
+            ("bytes=-5", None),
+            ("bytes=", None),
+            ("bytes=a-b", None),
+            ("bytes=0-0,2-3", None),
+            ("bytes=+1-2", None),
+            ("bytes=1-99999999999999999999", None),
+            ("items=0-1", None),
+            ("0-1", None),
+        ] {
+            assert_eq!(parse_range(text).map(|range| (range.first, range.last)), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Accept: sockets to connections, TLS, the limit on how many, and a drain that lets every request under way finish.
+
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use contract::Service;
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+
+use crate::app::App;
+use crate::wire::{self, Body, Connection, Head, HeadError, Limits, Response};
+
+/// One service on one socket.
+pub struct Listener {
+    service: Service,
+    socket: TcpListener,
+    tls: Option<TlsAcceptor>,
+    app: Arc<App>,
+    connections: Arc<Semaphore>,
+    limits: Limits,
+}
+
+/// The socket could not be had.
+#[derive(Debug)]
+pub struct ListenError {
+    pub service: Service,
+    pub address: SocketAddr,
+    pub source: io::Error,
+}
+
+impl fmt::Display for ListenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let service = self.service.name();
+        write!(f, "cannot listen on {} for the {service} service: {}", self.address, self.source)?;
+        if self.source.kind() == io::ErrorKind::AddrInUse {
+            write!(f, " (another program has the port; choose another with --{service}-port, or 0 for any free one)")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ListenError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.source)
+    }
+}
+
+impl Listener {
+    /// `connections` is shared by all listeners: it bounds the whole server.
+    pub async fn bind(
+        service: Service,
+        address: SocketAddr,
+        tls: Option<TlsAcceptor>,
+        app: Arc<App>,
+        connections: Arc<Semaphore>,
+    ) -> Result<Listener, ListenError> {
+        let socket = TcpListener::bind(address).await.map_err(|source| ListenError { service, address, source })?;
+        Ok(Listener { service, socket, tls, app, connections, limits: Limits::default() })
+    }
+
+    pub fn service(&self) -> Service {
+        self.service
+    }
+
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+
+    /// Accepts until `draining` turns true, then waits for the requests under way, at most `grace`.
+    pub async fn run(self, mut draining: watch::Receiver<bool>, grace: Duration) {
+        let mut tasks = JoinSet::new();
+        loop {
+            let accepted = tokio::select! {
+                accepted = self.socket.accept() => accepted,
+                _ = draining.wait_for(|draining| *draining) => break,
+            };
+            while tasks.try_join_next().is_some() {}
+            let (stream, client) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    // Out of file descriptors, or a client gone already. Accepting again at once would spin.
+                    tracing::warn!(%error, service = self.service.name(), "accepting a connection failed");
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                    continue;
+                }
+            };
+            let Ok(permit) = self.connections.clone().try_acquire_owned() else {
+                tracing::warn!(%client, "refused a connection: as many as allowed are open");
+                tasks.spawn(turn_away(stream));
+                continue;
+            };
+            let handler = Handler { service: self.service, app: self.app.clone(), client: client.ip(), tls: self.tls.is_some() };
+            let (acceptor, limits, draining) = (self.tls.clone(), self.limits, draining.clone());
+            tasks.spawn(async move {
+                if let Err(error) = converse(stream, acceptor, &handler, &limits, draining).await {
+                    tracing::debug!(%client, %error, "a connection ended");
+                }
+                drop(permit);
+            });
+        }
+        drop(self.socket);
+        let all_done = async { while tasks.join_next().await.is_some() {} };
+        if timeout(grace, all_done).await.is_err() {
+            tracing::warn!(service = self.service.name(), "requests were still under way when the grace period ended");
+        }
+    }
+}
+
+async fn converse(
+    mut stream: TcpStream,
+    acceptor: Option<TlsAcceptor>,
+    handler: &Handler,
+    limits: &Limits,
+    draining: watch::Receiver<bool>,
+) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    match acceptor {
+        None => wire::serve(&mut stream, handler, limits, draining).await,
+        Some(acceptor) => {
+            let accepting = timeout(limits.head, acceptor.accept(stream));
+            let mut stream = accepting.await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+            wire::serve(&mut stream, handler, limits, draining).await
+        }
+    }
+}
+
+async fn turn_away(mut stream: TcpStream) {
+    let _ = timeout(Duration::from_secs(1), stream.write_all(wire::BUSY_ANSWER)).await;
+}
+
+struct Handler {
+    service: Service,
+    app: Arc<App>,
+    client: IpAddr,
+    tls: bool,
+}
+
+impl Connection for Handler {
+    async fn answer(&self, head: &Head, body: &mut Body<'_>) -> Response {
+        self.app.answer(self.service, self.client, self.tls, head, body).await
+    }
+
+    fn refuse(&self, error: HeadError) -> Response {
+        self.app.refuse(self.service, error)
+    }
+
+    fn panicked(&self, head: &Head) -> Response {
+        self.app.panicked(self.service, head)
+    }
+}

@@ -1,0 +1,73 @@
+//! The query of a request, decoded once.
+
+use contract::{ErrorCode, Refusal};
+
+/// Names in lower case, names and values URL-decoded; `+` stays `+`, as the clients sign it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Query(Vec<(String, String)>);
+
+impl Query {
+    pub fn parse(text: &str) -> Result<Query, Refusal> {
+        let mut pairs = Vec::new();
+        for part in text.split('&').filter(|part| !part.is_empty()) {
+            let (name, value) = part.split_once('=').unwrap_or((part, ""));
+            let decode = |text| percent_decode(text).ok_or(ErrorCode::RequestUrlFailedToParse);
+            pairs.push((decode(name)?.to_ascii_lowercase(), decode(value)?));
+        }
+        Ok(Query(pairs))
+    }
+
+    /// The first value. An empty one counts as absent, as the services treat `comp=`.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
+    }
+
+    pub fn all(&self) -> &[(String, String)] {
+        &self.0
+    }
+
+    /// Every value of a name, each split at its commas.
+    pub fn words<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        let values = self.0.iter().filter(move |(other, _)| other == name).map(|(_, value)| value.as_str());
+        values.flat_map(|value| value.split(',')).filter(|word| !word.is_empty())
+    }
+}
+
+/// `None` if an escape is broken or the result is not UTF-8.
+pub fn percent_decode(text: &str) -> Option<String> {
+    if !text.contains('%') {
+        return Some(text.to_string());
+    }
+    let bytes = text.as_bytes();
+    let mut decoded = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        if bytes[at] == b'%' {
+            let digit = |i: usize| bytes.get(i).and_then(|b| (*b as char).to_digit(16));
+            decoded.push((digit(at + 1)? * 16 + digit(at + 2)?) as u8);
+            at += 3;
+        } else {
+            decoded.push(bytes[at]);
+            at += 1;
+        }
+    }
+    String::from_utf8(decoded).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries() {
+        let query = Query::parse("Comp=list&prefix=a%2Bb+c%20d&include=x,y&include=z&flag&empty=").expect("right");
+        assert_eq!(query.get("comp"), Some("list"));
+        assert_eq!(query.get("prefix"), Some("a+b+c d"));
+        assert_eq!(query.words("include").collect::<Vec<_>>(), ["x", "y", "z"]);
+        assert_eq!((query.get("flag"), query.get("empty")), (None, None));
+        assert_eq!(query.all().len(), 6);
+        for bad in ["a=%", "a=%4", "a=%zz", "a=%ff", "%C3=1"] {
+            assert_eq!(Query::parse(bad).err().map(|r| r.code), Some(ErrorCode::RequestUrlFailedToParse), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! A request as the rest of the front end sees it: addressed, its query decoded, its version known.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use contract::names::{BlobName, ContainerName, Metadata};
+use contract::operations::{Operation, Resource};
+use contract::{ApiVersion, Refusal, Service};
+use env::{Id, Timestamp};
+use partition::checks::Expectation;
+use partition::{Conditions, EtagTest};
+
+use crate::account::Account;
+use crate::address::Address;
+use crate::query::Query;
+use crate::wire::Head;
+
+pub struct Request<'a> {
+    pub service: Service,
+    pub head: &'a Head,
+    pub address: Address,
+    pub query: Query,
+    pub account: Arc<Account>,
+    /// As it behaves; what the client sent is echoed from the head.
+    pub version: ApiVersion,
+    pub client: IpAddr,
+    pub tls: bool,
+    pub id: Id,
+    pub now: Timestamp,
+}
+
+impl Request<'_> {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.head.header(name).filter(|value| !value.is_empty())
+    }
+
+    /// What the path and `restype` name. `/name` without `restype` is a blob of the root container.
+    pub fn resource(&self) -> Resource {
+        match (&self.address.rest, self.address.first.is_empty(), self.query.get("restype")) {
+            (Some(_), _, _) => Resource::Blob,
+            (None, true, _) => Resource::Account,
+            (None, false, Some(_)) => Resource::Container,
+            (None, false, None) => Resource::Blob,
+        }
+    }
+
+    pub fn container(&self) -> Result<ContainerName, Refusal> {
+        match &self.address.rest {
+            None if self.resource() == Resource::Blob => Ok(ContainerName::root()),
+            _ => ContainerName::parse(&self.address.first),
+        }
+    }
+
+    pub fn blob(&self) -> Result<BlobName, Refusal> {
+        BlobName::parse(self.address.rest.as_deref().unwrap_or(&self.address.first))
+    }
+
+    /// `x-ms-meta-*`, names as they were sent.
+    pub fn metadata(&self) -> Result<Metadata, Refusal> {
+        const PREFIX: &str = "x-ms-meta-";
+        let is_metadata = |name: &str| name.get(..PREFIX.len()).is_some_and(|p| p.eq_ignore_ascii_case(PREFIX));
+        let headers = self.head.all_headers().filter(|(name, _)| is_metadata(name));
+        Metadata::parse(headers.map(|(name, value)| (&name[PREFIX.len()..], value)))
+    }
+
+    /// The conditional headers and the lease id, to be held against what is there.
+    pub fn expectation(&self, operation: &'static Operation) -> Result<Expectation, Refusal> {
+        let lease_id = self.header("x-ms-lease-id").map(parse_guid).transpose()?;
+        Ok(Expectation { operation, version: self.version, conditions: self.conditions()?, lease_id })
+    }
+
+    fn conditions(&self) -> Result<Conditions, Refusal> {
+        let etag = |name: &'static str| {
+            let values: Vec<&str> = self.head.headers(name).collect();
+            if values.is_empty() {
+                return Ok(None);
+            }
+            let joined = values.join(",");
+            EtagTest::parse(&joined).map(Some).ok_or_else(|| Refusal::bad_header(name, joined))
+        };
+        let date = |name: &'static str| {
+            let mut values = self.head.headers(name);
+            match (values.next(), values.next()) {
+                (None, _) => Ok(None),
+                (Some(text), None) => {
+                    Timestamp::parse_http_date(text).map(Some).ok_or_else(|| Refusal::bad_header(name, text))
+                }
+                (Some(text), Some(_)) => Err(Refusal::bad_header(name, text)),
+            }
+        };
+        Ok(Conditions {
+            if_match: etag("If-Match")?,
+            if_none_match: etag("If-None-Match")?,
+            if_modified_since: date("If-Modified-Since")?,
+            if_unmodified_since: date("If-Unmodified-Since")?,
+        })
+    }
+}
+
+/// A GUID in any of the five usual forms, as 32 lower-case digits.
+fn parse_guid(text: &str) -> Result<String, Refusal> {
+    let bad = || Refusal::bad_header("x-ms-lease-id", text);
+    let inner = match text.as_bytes() {
+        [b'{', .., b'}'] | [b'(', .., b')'] => &text[1..text.len() - 1],
+        _ => text,
+    };
+    let hyphens: Vec<usize> = inner.char_indices().filter(|(_, c)| *c == '-').map(|(at, _)| at).collect();
+    if !hyphens.is_empty() && hyphens != [8, 13, 18, 23] {
+        return Err(bad());
+    }
+    let mut digits: String = inner.chars().filter(|c| *c != '-').collect();
+    if inner.starts_with("0x") {
+        // {0x01234567,0x89ab,0xcdef,{0x01,…}}
+        digits = inner.replace("0x", "").replace([',', '{', '}'], "");
+    }
+    if digits.len() == 32 && digits.bytes().all(|b| b.is_ascii_hexdigit()) {
+        Ok(digits.to_ascii_lowercase())
+    } else {
+        Err(bad())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn guids() {
+        let expected = Ok("0123456789abcdef0123456789abcdef".to_string());
+        for text in [
+            "01234567-89ab-cdef-0123-456789abcdef",
+            "0123456789ABCDEF0123456789abcdef",
+            "{01234567-89ab-cdef-0123-456789abcdef}",
+            "(01234567-89ab-cdef-0123-456789abcdef)",
+            "{0x01234567,0x89ab,0xcdef,{0x01,0x23,0x45,0x67,0x89,0xab,0xcd,0xef}}",
+        ] {
+            assert_eq!(parse_guid(text), expected, "{text}");
+        }
+        for text in ["", "x", "01234567", "0123456789abcdef-0123456789abcdef", "01234567-89ab-cdef-0123-456789abcdeg", "\u{e9}"] {
+            assert!(parse_guid(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! The body of a request, read from the connection as it is asked for.
+
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::time::timeout;
+
+use super::head::BodyKind;
+
+/// What a connection runs over: TCP, TLS, or a pipe in tests.
+pub trait Transport: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Transport for T {}
+
+/// The body did not arrive as promised. The connection is of no use after it.
+#[derive(Debug)]
+pub enum BodyError {
+    /// The client closed before the end.
+    CutShort,
+    /// Nothing came for too long.
+    Stalled,
+    /// The chunks are not chunks.
+    MalformedChunk,
+    /// More than the operation takes.
+    TooLarge { bytes_max: u64 },
+    Io(io::Error),
+}
+
+impl fmt::Display for BodyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BodyError::CutShort => write!(f, "the client closed the connection in the middle of the body"),
+            BodyError::Stalled => write!(f, "the body stalled"),
+            BodyError::MalformedChunk => write!(f, "the chunked body is malformed"),
+            BodyError::TooLarge { bytes_max } => write!(f, "the body is over {bytes_max} bytes"),
+            BodyError::Io(error) => write!(f, "reading the body: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for BodyError {}
+
+/// The longest chunk-size line or trailer section.
+const CHUNK_LINE_BYTES_MAX: usize = 4096;
+/// How much is read from the socket at once. A body needs this much memory, whatever its length.
+const READ_BYTES: usize = 256 * 1024;
+
+pub struct Body<'a> {
+    transport: &'a mut dyn Transport,
+    /// Bytes read from the connection and not used yet; what is behind the body belongs to the next request.
+    buffer: &'a mut BytesMut,
+    state: State,
+    owes_continue: bool,
+    stall: Duration,
+    /// Bytes the operation takes at most; set once it is known.
+    pub bytes_max: u64,
+    taken: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    /// Bytes left of a body of known length, or of the current chunk.
+    Length(u64),
+    InChunk(u64),
+    ChunkSize,
+    /// The line end behind a chunk's data.
+    ChunkEnd,
+    Trailers,
+    Done,
+    Broken,
+}
+
+impl<'a> Body<'a> {
+    pub fn new(
+        transport: &'a mut dyn Transport,
+        buffer: &'a mut BytesMut,
+        kind: BodyKind,
+        expects_continue: bool,
+        stall: Duration,
+    ) -> Self {
+        let state = match kind {
+            BodyKind::Absent | BodyKind::Length(0) => State::Done,
+            BodyKind::Length(bytes) => State::Length(bytes),
+            BodyKind::Chunked => State::ChunkSize,
+        };
+        Body { transport, buffer, state, owes_continue: expects_continue, stall, bytes_max: 0, taken: 0 }
+    }
+
+    /// The body has been read to its end, so the next request follows.
+    pub fn is_done(&self) -> bool {
+        self.state == State::Done
+    }
+
+    /// The client still waits to be asked for the body and has sent none of it.
+    pub fn is_unasked(&self) -> bool {
+        self.owes_continue && self.buffer.is_empty()
+    }
+
+    /// Between 1 and `bytes_max` bytes; `None` at the end. Asks the client for the body first if it waits to be asked.
+    pub async fn next(&mut self, bytes_max: usize) -> Result<Option<Bytes>, BodyError> {
+        match self.advance(bytes_max).await {
+            Ok(Some(bytes)) => {
+                self.taken += bytes.len() as u64;
+                if self.taken > self.bytes_max {
+                    self.state = State::Broken;
+                    return Err(BodyError::TooLarge { bytes_max: self.bytes_max });
+                }
+                Ok(Some(bytes))
+            }
+            Ok(None) => Ok(None),
+            Err(error) => {
+                self.state = State::Broken;
+                Err(error)
+            }
+        }
+    }
+
+    async fn advance(&mut self, bytes_max: usize) -> Result<Option<Bytes>, BodyError> {
+        if self.owes_continue && self.state != State::Done {
+            self.owes_continue = false;
+            let asking = async {
+                self.transport.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await?;
+                self.transport.flush().await
+            };
+            timeout(self.stall, asking).await.map_err(|_| BodyError::Stalled)?.map_err(BodyError::Io)?;
+        }
+        loop {
+            match self.state {
+                State::Done => return Ok(None),
+                State::Broken => return Err(BodyError::CutShort),
+                State::Length(left) => {
+                    let bytes = self.take(left, bytes_max).await?;
+                    let left = left - bytes.len() as u64;
+                    self.state = if left == 0 { State::Done } else { State::Length(left) };
+                    return Ok(Some(bytes));
+                }
+                State::InChunk(left) => {
+                    let bytes = self.take(left, bytes_max).await?;
+                    let left = left - bytes.len() as u64;
+                    self.state = if left == 0 { State::ChunkEnd } else { State::InChunk(left) };
+                    return Ok(Some(bytes));
+                }
+                State::ChunkEnd => {
+                    if !self.line().await?.is_empty() {
+                        return Err(BodyError::MalformedChunk);
+                    }
+                    self.state = State::ChunkSize;
+                }
+                State::ChunkSize => {
+                    let line = self.line().await?;
+                    let digits = line.split(|b| *b == b';').next().unwrap_or_default().trim_ascii();
+                    let right = !digits.is_empty() && digits.len() <= 15 && digits.iter().all(u8::is_ascii_hexdigit);
+                    let text = std::str::from_utf8(digits).unwrap_or_default();
+                    let size = u64::from_str_radix(text, 16).ok().filter(|_| right).ok_or(BodyError::MalformedChunk)?;
+                    self.state = if size == 0 { State::Trailers } else { State::InChunk(size) };
+                }
+                State::Trailers => {
+                    if self.line().await?.is_empty() {
+                        self.state = State::Done;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn take(&mut self, left: u64, bytes_max: usize) -> Result<Bytes, BodyError> {
+        let wanted = usize::try_from(left).unwrap_or(usize::MAX).min(bytes_max).min(READ_BYTES);
+        if self.buffer.is_empty() {
+            self.buffer.reserve(wanted);
+            self.fill(wanted).await?;
+        }
+        let bytes = wanted.min(self.buffer.len());
+        Ok(self.buffer.split_to(bytes).freeze())
+    }
+
+    /// Reads at most `bytes_max` more bytes; at least one.
+    async fn fill(&mut self, bytes_max: usize) -> Result<(), BodyError> {
+        let mut limited = (&mut *self.transport).take(bytes_max as u64);
+        let read = timeout(self.stall, limited.read_buf(self.buffer)).await;
+        match read.map_err(|_| BodyError::Stalled)?.map_err(BodyError::Io)? {
+            0 => Err(BodyError::CutShort),
+            _ => Ok(()),
+        }
+    }
+
+    /// The next line without its end.
+    async fn line(&mut self) -> Result<Bytes, BodyError> {
+        loop {
+            if let Some(at) = self.buffer.iter().position(|b| *b == b'\n') {
+                let mut line = self.buffer.split_to(at + 1);
+                line.truncate(at);
+                if line.last() != Some(&b'\r') {
+                    return Err(BodyError::MalformedChunk);
+                }
+                line.truncate(at - 1);
+                return Ok(line.freeze());
+            }
+            if self.buffer.len() > CHUNK_LINE_BYTES_MAX {
+                return Err(BodyError::MalformedChunk);
+            }
+            self.fill(CHUNK_LINE_BYTES_MAX).await?;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn read(kind: BodyKind, sent: &str, piece: usize) -> (Result<String, String>, String) {
+        let (mut client, mut server) = tokio::io::duplex(1 << 16);
+        client.write_all(sent.as_bytes()).await.expect("fits");
+        drop(client);
+        let mut buffer = BytesMut::new();
+        let mut body = Body::new(&mut server, &mut buffer, kind, false, Duration::from_secs(5));
+        body.bytes_max = 1000;
+        let mut text = String::new();
+        let result = loop {
+            match body.next(piece).await {
+                Ok(Some(bytes)) => {
+                    assert!(!bytes.is_empty() && bytes.len() <= piece);
+                    text.push_str(std::str::from_utf8(&bytes).expect("text"));
+                }
+                Ok(None) => break Ok(text),
+                Err(error) => break Err(format!("{error:?}")),
+            }
+        };
+        let mut rest = buffer.to_vec();
+        server.read_to_end(&mut rest).await.expect("pipe");
+        (result, String::from_utf8(rest).expect("text"))
+    }
+
+    #[tokio::test]
+    async fn bodies() {
+        let chunked = BodyKind::Chunked;
+        for (kind, sent, expected, rest) in [
+            (BodyKind::Absent, "GET", Ok(""), "GET"),
+            (BodyKind::Length(0), "GET", Ok(""), "GET"),
+            (BodyKind::Length(5), "helloGET", Ok("hello"), "GET"),
+            (BodyKind::Length(5), "hell", Err("CutShort"), ""),
+            (chunked, "5\r\nhello\r\n0\r\n\r\nGET", Ok("hello"), "GET"),
+            (chunked, "2;x=y\r\nhe\r\n3\r\nllo\r\n0\r\nTrailer: 1\r\n\r\nGET", Ok("hello"), "GET"),
+            (chunked, "A\r\n0123456789\r\n0\r\n\r\n", Ok("0123456789"), ""),
+            (chunked, "5\r\nhelloX\r\n0\r\n\r\n", Err("MalformedChunk"), "0\r\n\r\n"),
+            (chunked, "-5\r\nhello\r\n", Err("MalformedChunk"), "hello\r\n"),
+            (chunked, "5\nhello\r\n", Err("MalformedChunk"), "hello\r\n"),
+            (chunked, "\r\n", Err("MalformedChunk"), ""),
+            (chunked, "ffffffffffffffff\r\n", Err("MalformedChunk"), ""),
+            (chunked, "5\r\nhel", Err("CutShort"), ""),
+            (chunked, "5\r\nhello\r\n", Err("CutShort"), ""),
+            (chunked, "7d0\r\n", Err("CutShort"), ""),
+        ] {
+            for piece in [1, 3, 100] {
+                let (result, left) = read(kind, sent, piece).await;
+                assert_eq!(result.as_deref().map_err(String::as_str), expected, "{sent:?} by {piece}");
+                assert_eq!(left, rest, "{sent:?} by {piece}");
+            }
+        }
+        let long = format!("7d0\r\n{}", "x".repeat(2000));
+        assert!(read(chunked, &long, 64).await.0.is_err_and(|error| error.starts_with("TooLarge")));
+    }
+}

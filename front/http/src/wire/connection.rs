@@ -1,0 +1,267 @@
+//! One connection: read a head, let it be answered, write the answer, again.
+//!
+//! Invariants:
+//! 1. The answer to a request is written whole before the next head is looked at, and a request under way is never dropped: not when
+//!    its client goes away, not when the server drains. So a commit that began is always seen to its end.
+//! 2. What is in memory per connection: one head, one piece of a body in each direction.
+//! 3. A panic while answering costs that request a 500 and the connection; nothing else.
+//! 4. After a body that was not read to its end the connection is closed, except when little is left of it.
+
+use std::future::Future;
+use std::io;
+use std::panic::AssertUnwindSafe;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use super::body::{Body, Transport};
+use super::head::{Head, HeadError};
+use super::response::{Response, ResponseBody};
+
+/// What a connection may cost.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    pub head_bytes_max: usize,
+    /// Between requests.
+    pub idle: Duration,
+    /// From the first byte of a head to its last.
+    pub head: Duration,
+    /// Without a byte moving, in either direction.
+    pub stall: Duration,
+    /// An unread rest of a body up to this size is read and dropped, to keep the connection.
+    pub drain_bytes_max: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            head_bytes_max: 64 * 1024,
+            idle: Duration::from_secs(120),
+            head: Duration::from_secs(30),
+            stall: Duration::from_secs(60),
+            drain_bytes_max: 256 * 1024,
+        }
+    }
+}
+
+/// Who answers.
+pub trait Connection: Send + Sync {
+    fn answer<'a>(&'a self, head: &'a Head, body: &'a mut Body<'_>) -> impl Future<Output = Response> + Send;
+    /// A head that cannot be read as a request.
+    fn refuse(&self, error: HeadError) -> Response;
+    /// The answer to a request whose handling panicked.
+    fn panicked(&self, head: &Head) -> Response;
+}
+
+const READ_BYTES_FIRST: usize = 8 * 1024;
+
+/// Serves until the client leaves, time runs out or `draining` turns true.
+pub async fn serve<T: Transport, C: Connection>(
+    transport: &mut T,
+    connection: &C,
+    limits: &Limits,
+    mut draining: watch::Receiver<bool>,
+) -> io::Result<()> {
+    let mut buffer = BytesMut::with_capacity(READ_BYTES_FIRST);
+    let mut out = BytesMut::new();
+    loop {
+        let head = match read_head(transport, &mut buffer, limits, &mut draining).await? {
+            Read::Head(head) => head,
+            Read::End => return Ok(()),
+            Read::Bad(error) => {
+                let response = connection.refuse(error);
+                write(transport, response, &mut out, false, limits).await?;
+                return close(transport, limits).await;
+            }
+        };
+        let mut body = Body::new(transport, &mut buffer, head.body, head.expects_continue(), limits.stall);
+        let (response, panicked) = match (CatchPanic { future: pin!(connection.answer(&head, &mut body)) }).await {
+            Ok(response) => (response, false),
+            Err(()) => (connection.panicked(&head), true),
+        };
+        // A client that waits to be asked for its body and was refused may send it or not; only a closed connection is clear.
+        let unread = !body.is_done() && (body.is_unasked() || !drained(&mut body, limits).await);
+        let keep_alive = !panicked && !unread && head.keeps_alive() && !*draining.borrow();
+        write(transport, response, &mut out, keep_alive, limits).await?;
+        if !keep_alive {
+            return close(transport, limits).await;
+        }
+    }
+}
+
+enum Read {
+    Head(Head),
+    /// The client closed, was idle for too long, or we are draining.
+    End,
+    Bad(HeadError),
+}
+
+async fn read_head<T: Transport>(
+    transport: &mut T,
+    buffer: &mut BytesMut,
+    limits: &Limits,
+    draining: &mut watch::Receiver<bool>,
+) -> io::Result<Read> {
+    if buffer.is_empty() {
+        buffer.reserve(READ_BYTES_FIRST);
+        let first = tokio::select! {
+            biased;
+            read = timeout(limits.idle, transport.read_buf(buffer)) => read,
+            _ = draining.wait_for(|draining| *draining) => return Ok(Read::End),
+        };
+        let Ok(read) = first else { return Ok(Read::End) };
+        if read? == 0 {
+            return Ok(Read::End);
+        }
+    }
+    let whole = async {
+        loop {
+            // Empty lines before a request are skipped, as RFC 9112 2.2 asks.
+            while buffer.starts_with(b"\r\n") {
+                let _ = buffer.split_to(2);
+            }
+            match Head::parse(buffer) {
+                Ok(Some((head, length))) => {
+                    let _ = buffer.split_to(length);
+                    return Ok(Read::Head(head));
+                }
+                Ok(None) if buffer.len() >= limits.head_bytes_max => return Ok(Read::Bad(HeadError::TooManyHeaders)),
+                Ok(None) => {
+                    buffer.reserve(READ_BYTES_FIRST);
+                    if transport.read_buf(buffer).await? == 0 {
+                        return Ok(Read::End);
+                    }
+                }
+                Err(error) => return Ok(Read::Bad(error)),
+            }
+        }
+    };
+    timeout(limits.head, whole).await.unwrap_or(Ok(Read::End))
+}
+
+/// Reads and drops what is left of a body, if it is little.
+async fn drained(body: &mut Body<'_>, limits: &Limits) -> bool {
+    body.bytes_max = u64::MAX;
+    let mut left = limits.drain_bytes_max;
+    let reading = async {
+        loop {
+            match body.next(64 * 1024).await {
+                Ok(None) => return true,
+                Ok(Some(bytes)) if bytes.len() as u64 <= left => left -= bytes.len() as u64,
+                _ => return false,
+            }
+        }
+    };
+    // Not for long: a client that goes on sending what nobody wants is let go.
+    timeout(Duration::from_secs(1), reading).await.unwrap_or(false)
+}
+
+/// Bodies up to this size travel in the same write as the head.
+const JOINED_BYTES_MAX: usize = 64 * 1024;
+
+async fn write<T: Transport>(
+    transport: &mut T,
+    response: Response,
+    out: &mut BytesMut,
+    keep_alive: bool,
+    limits: &Limits,
+) -> io::Result<()> {
+    out.clear();
+    response.write_head(out, keep_alive);
+    match response.body {
+        ResponseBody::Empty | ResponseBody::Head { .. } => {}
+        ResponseBody::Bytes(bytes) if bytes.len() <= JOINED_BYTES_MAX => out.extend_from_slice(&bytes),
+        ResponseBody::Bytes(bytes) => {
+            send(transport, out, limits).await?;
+            send(transport, &bytes, limits).await?;
+            return transport.flush().await;
+        }
+        ResponseBody::Content { first, mut reader, bytes } => {
+            let damaged = |fault: engine::Fault| {
+                tracing::error!(%fault, "a download was cut off");
+                io::Error::other("the content could not be read")
+            };
+            let mut left = bytes;
+            let mut piece = Some(first);
+            if let Some(first) = piece.take_if(|first| first.len() <= JOINED_BYTES_MAX) {
+                left -= first.len() as u64;
+                out.extend_from_slice(&first);
+                send(transport, out, limits).await?;
+                piece = reader.next().await.map_err(damaged)?;
+            } else {
+                send(transport, out, limits).await?;
+            }
+            while let Some(bytes) = piece {
+                left = left.checked_sub(bytes.len() as u64).ok_or_else(|| io::Error::other("more content than promised"))?;
+                // The next piece is read while this one is sent.
+                let (next, sent) = tokio::join!(reader.next(), send(transport, &bytes, limits));
+                sent?;
+                piece = next.map_err(damaged)?;
+            }
+            if left > 0 {
+                return Err(io::Error::other("less content than promised"));
+            }
+            return transport.flush().await;
+        }
+    }
+    send(transport, out, limits).await?;
+    transport.flush().await
+}
+
+/// Writes all of it; each write must move something within the stall limit.
+async fn send<T: Transport>(transport: &mut T, bytes: &[u8], limits: &Limits) -> io::Result<()> {
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let written = timeout(limits.stall, transport.write(rest)).await;
+        match written.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?? {
+            0 => return Err(io::ErrorKind::WriteZero.into()),
+            bytes => rest = &rest[bytes..],
+        }
+    }
+    Ok(())
+}
+
+/// Says goodbye and lets the client read the answer: closing with unread bytes would reset the connection under it.
+async fn close<T: Transport>(transport: &mut T, limits: &Limits) -> io::Result<()> {
+    transport.shutdown().await?;
+    let mut dropped = BytesMut::with_capacity(READ_BYTES_FIRST);
+    let mut left = limits.drain_bytes_max * 4;
+    let lingering = async {
+        while left > 0 {
+            dropped.clear();
+            match transport.read_buf(&mut dropped).await {
+                Ok(0) | Err(_) => break,
+                Ok(bytes) => left = left.saturating_sub(bytes as u64),
+            }
+        }
+    };
+    let _ = timeout(Duration::from_secs(2), lingering).await;
+    Ok(())
+}
+
+/// Polls a future and turns a panic in it into `Err`.
+struct CatchPanic<F> {
+    future: F,
+}
+
+impl<F: Future + Unpin> Future for CatchPanic<F> {
+    type Output = Result<F::Output, ()>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let future = Pin::new(&mut self.future);
+        match std::panic::catch_unwind(AssertUnwindSafe(|| future.poll(context))) {
+            Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
+            Ok(Poll::Pending) => Poll::Pending,
+            Err(_) => Poll::Ready(Err(())), // the panic hook has printed it
+        }
+    }
+}
+
+/// The answer to a connection over the limit, outside any request.
+pub const BUSY_ANSWER: &[u8] =
+    b"HTTP/1.1 503 Server Busy\r\nx-ms-error-code: ServerBusy\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";

@@ -1,0 +1,193 @@
+//! The head of a request: its line and its headers, kept as they were sent.
+
+use std::ops::Range;
+
+/// The most headers a request may have.
+const HEADERS_MAX: usize = 160;
+
+/// A parsed head. Text is UTF-8; names keep their case and are compared without it.
+#[derive(Clone, Debug)]
+pub struct Head {
+    text: String,
+    method: Range<usize>,
+    target: Range<usize>,
+    headers: Vec<(Range<usize>, Range<usize>)>,
+    /// HTTP/1.0 closes unless asked not to, and knows no 100-continue.
+    pub is_http_1_0: bool,
+    pub body: BodyKind,
+}
+
+/// How the body is delimited.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BodyKind {
+    /// Neither Content-Length nor Transfer-Encoding: there is none.
+    Absent,
+    Length(u64),
+    Chunked,
+}
+
+/// Why a head was not taken. The connection cannot go on after any of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HeadError {
+    /// Not HTTP, or not in the form we accept.
+    Malformed,
+    /// The target or a header is not UTF-8.
+    NotText,
+    TooManyHeaders,
+    /// Body framing that could be read in two ways.
+    AmbiguousLength,
+    UnsupportedTransferEncoding,
+    MissingHost,
+}
+
+impl Head {
+    /// `Ok(None)` if more bytes are needed; otherwise the head and how many bytes it took.
+    pub fn parse(bytes: &[u8]) -> Result<Option<(Head, usize)>, HeadError> {
+        let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+        let mut request = httparse::Request::new(&mut headers);
+        let length = match request.parse(bytes) {
+            Ok(httparse::Status::Complete(length)) => length,
+            Ok(httparse::Status::Partial) => return Ok(None),
+            Err(httparse::Error::TooManyHeaders) => return Err(HeadError::TooManyHeaders),
+            Err(_) => return Err(HeadError::Malformed),
+        };
+        let start = bytes.as_ptr() as usize;
+        let place = |part: &[u8]| {
+            let at = part.as_ptr() as usize - start;
+            at..at + part.len()
+        };
+        let text = std::str::from_utf8(&bytes[..length]).map_err(|_| HeadError::NotText)?.to_string();
+        let mut head = Head {
+            text,
+            method: place(request.method.unwrap_or_default().as_bytes()),
+            target: place(request.path.unwrap_or_default().as_bytes()),
+            headers: request.headers.iter().map(|h| (place(h.name.as_bytes()), place(trim(h.value)))).collect(),
+            is_http_1_0: request.version == Some(0),
+            body: BodyKind::Absent,
+        };
+        head.body = head.framing()?;
+        if !head.is_http_1_0 && head.headers("host").count() != 1 {
+            return Err(HeadError::MissingHost);
+        }
+        Ok(Some((head, length)))
+    }
+
+    fn framing(&self) -> Result<BodyKind, HeadError> {
+        let mut lengths = self.headers("content-length");
+        let length = lengths.next();
+        if lengths.next().is_some() {
+            return Err(HeadError::AmbiguousLength);
+        }
+        let mut encodings = self.headers("transfer-encoding");
+        match (encodings.next(), encodings.next(), length) {
+            (None, _, None) => Ok(BodyKind::Absent),
+            (None, _, Some(digits)) => {
+                // Digits alone: a sign, a blank or a list means that somebody on the way may read it differently.
+                let right = !digits.is_empty() && digits.len() <= 19 && digits.bytes().all(|b| b.is_ascii_digit());
+                let length = right.then(|| digits.parse().ok()).flatten();
+                length.map(BodyKind::Length).ok_or(HeadError::AmbiguousLength)
+            }
+            (Some(coding), None, None) if coding.eq_ignore_ascii_case("chunked") && !self.is_http_1_0 => Ok(BodyKind::Chunked),
+            (Some(_), None, None) => Err(HeadError::UnsupportedTransferEncoding),
+            _ => Err(HeadError::AmbiguousLength),
+        }
+    }
+
+    pub fn method(&self) -> &str {
+        &self.text[self.method.clone()]
+    }
+
+    /// The target as it was sent.
+    pub fn target(&self) -> &str {
+        &self.text[self.target.clone()]
+    }
+
+    /// All values of a header, in order.
+    pub fn headers<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.all_headers().filter(move |(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+
+    /// The first value of a header.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.all_headers().find(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+
+    pub fn all_headers(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.headers.iter().map(|(name, value)| (&self.text[name.clone()], &self.text[value.clone()]))
+    }
+
+    /// Does a header's comma list have this word?
+    pub fn has_word(&self, name: &str, word: &str) -> bool {
+        self.headers(name).flat_map(|value| value.split(',')).any(|w| w.trim().eq_ignore_ascii_case(word))
+    }
+
+    pub fn keeps_alive(&self) -> bool {
+        if self.is_http_1_0 { self.has_word("connection", "keep-alive") } else { !self.has_word("connection", "close") }
+    }
+
+    pub fn expects_continue(&self) -> bool {
+        !self.is_http_1_0 && self.body != BodyKind::Absent && self.has_word("expect", "100-continue")
+    }
+}
+
+fn trim(value: &[u8]) -> &[u8] {
+    let blank = |b: &u8| *b == b' ' || *b == b'\t';
+    let start = value.iter().position(|b| !blank(b)).unwrap_or(value.len());
+    let end = value.iter().rposition(|b| !blank(b)).map_or(start, |at| at + 1);
+    &value[start..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Option<(Head, usize)>, HeadError> {
+        Head::parse(text.replace('\n', "\r\n").as_bytes())
+    }
+
+    #[test]
+    fn keeps_what_was_sent() {
+        let (head, _) = parse("PUT /a%2fb?x=1 HTTP/1.1\nHost: h\nx-ms-meta-Hello:  W  d \nContent-Length: 7\n\n")
+            .expect("right")
+            .expect("whole");
+        assert_eq!((head.method(), head.target()), ("PUT", "/a%2fb?x=1"));
+        assert_eq!(head.all_headers().nth(1), Some(("x-ms-meta-Hello", "W  d")));
+        assert_eq!(head.header("CONTENT-LENGTH"), Some("7"));
+        assert_eq!(head.body, BodyKind::Length(7));
+        assert!(head.keeps_alive() && !head.expects_continue());
+    }
+
+    #[test]
+    fn heads_that_are_refused() {
+        for (text, expected) in [
+            ("GET / HTTP/1.1\n\n", HeadError::MissingHost),
+            ("GET / HTTP/1.1\nHost: a\nHost: b\n\n", HeadError::MissingHost),
+            ("GET / HTTP/2.0\nHost: a\n\n", HeadError::Malformed),
+            ("GET  HTTP/1.1\nHost: a\n\n", HeadError::Malformed),
+            ("G\u{1}T / HTTP/1.1\nHost: a\n\n", HeadError::Malformed),
+            ("GET / HTTP/1.1\nHost: a\n folded\n\n", HeadError::Malformed),
+            ("GET / HTTP/1.1\nHost: a\nbad name: 1\n\n", HeadError::Malformed),
+            ("PUT / HTTP/1.1\nHost: a\nContent-Length: 1\nContent-Length: 1\n\n", HeadError::AmbiguousLength),
+            ("PUT / HTTP/1.1\nHost: a\nContent-Length: +1\n\n", HeadError::AmbiguousLength),
+            ("PUT / HTTP/1.1\nHost: a\nContent-Length: -1\n\n", HeadError::AmbiguousLength),
+            ("PUT / HTTP/1.1\nHost: a\nContent-Length: 99999999999999999999\n\n", HeadError::AmbiguousLength),
+            ("PUT / HTTP/1.1\nHost: a\nContent-Length: 1, 1\n\n", HeadError::AmbiguousLength),
+            ("PUT / HTTP/1.1\nHost: a\nContent-Length: 1\nTransfer-Encoding: chunked\n\n", HeadError::AmbiguousLength),
+            ("PUT / HTTP/1.1\nHost: a\nTransfer-Encoding: gzip, chunked\n\n", HeadError::UnsupportedTransferEncoding),
+            ("PUT / HTTP/1.0\nTransfer-Encoding: chunked\n\n", HeadError::UnsupportedTransferEncoding),
+        ] {
+            assert_eq!(parse(text).map(|_| ()), Err(expected), "{text}");
+        }
+        assert_eq!(Head::parse(b"GET / HTTP/1.1\r\nHost: \xff\r\n\r\n").map(|_| ()), Err(HeadError::NotText));
+        let many = format!("GET / HTTP/1.1\nHost: a\n{}\n", "a: b\n".repeat(HEADERS_MAX));
+        assert_eq!(parse(&many).map(|_| ()), Err(HeadError::TooManyHeaders));
+    }
+
+    #[test]
+    fn half_a_head_is_none() {
+        let whole = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+        for end in 0..whole.len() {
+            assert!(matches!(Head::parse(&whole[..end]), Ok(None)), "{end}");
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! An answer, and how it is written.
+
+use std::borrow::Cow;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use partition::ContentReader;
+
+pub struct Response {
+    pub status: u16,
+    pub reason: Cow<'static, str>,
+    pub headers: Vec<(Cow<'static, str>, Cow<'static, str>)>,
+    pub body: ResponseBody,
+}
+
+pub enum ResponseBody {
+    Empty,
+    Bytes(Bytes),
+    /// Stored content: how many bytes in all, and the first piece, read already so that what cannot be read at all is an error
+    /// answer and not a broken download.
+    Content { first: Bytes, reader: Box<ContentReader>, bytes: u64 },
+    /// No body, and the length that the body would have had: the answer to HEAD.
+    Head { bytes: Option<u64> },
+}
+
+impl Response {
+    pub fn new(status: u16) -> Self {
+        let reason = match status {
+            200 => "OK",
+            201 => "Created",
+            202 => "Accepted",
+            204 => "No Content",
+            206 => "Partial Content",
+            304 => "Not Modified",
+            _ => "",
+        };
+        Response { status, reason: reason.into(), headers: Vec::with_capacity(24), body: ResponseBody::Empty }
+    }
+
+    pub fn header(&mut self, name: impl Into<Cow<'static, str>>, value: impl Into<Cow<'static, str>>) -> &mut Self {
+        self.headers.push((name.into(), value.into()));
+        self
+    }
+
+    pub fn with_header(mut self, name: impl Into<Cow<'static, str>>, value: impl Into<Cow<'static, str>>) -> Self {
+        self.header(name, value);
+        self
+    }
+
+    /// The length the client will count on; `None` where the status has no body by definition.
+    fn content_length(&self) -> Option<u64> {
+        match &self.body {
+            _ if self.status == 304 || self.status == 204 => None,
+            ResponseBody::Empty => Some(0),
+            ResponseBody::Bytes(bytes) => Some(bytes.len() as u64),
+            ResponseBody::Content { bytes, .. } => Some(*bytes),
+            ResponseBody::Head { bytes } => *bytes,
+        }
+    }
+
+    /// Writes the head. A value from storage or from a client cannot smuggle a line break in: it is left out up to there.
+    pub fn write_head(&self, out: &mut BytesMut, keep_alive: bool) {
+        out.reserve(1024);
+        out.put_slice(b"HTTP/1.1 ");
+        put_number(out, u64::from(self.status));
+        out.put_slice(b" ");
+        put_value(out, self.reason.lines().next().unwrap_or_default());
+        for (name, value) in &self.headers {
+            out.put_slice(b"\r\n");
+            out.put_slice(name.as_bytes());
+            out.put_slice(b": ");
+            put_value(out, value);
+        }
+        if let Some(length) = self.content_length() {
+            out.put_slice(b"\r\nContent-Length: ");
+            put_number(out, length);
+        }
+        out.put_slice(if keep_alive { b"\r\n\r\n" } else { b"\r\nConnection: close\r\n\r\n" });
+    }
+}
+
+fn put_value(out: &mut BytesMut, value: &str) {
+    let end = value.bytes().position(|b| b == b'\r' || b == b'\n' || b == 0).unwrap_or(value.len());
+    out.put_slice(&value.as_bytes()[..end]);
+}
+
+fn put_number(out: &mut BytesMut, mut number: u64) {
+    let mut digits = [0u8; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    out.put_slice(&digits[at..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(response: &Response, keep_alive: bool) -> String {
+        let mut out = BytesMut::new();
+        response.write_head(&mut out, keep_alive);
+        String::from_utf8(out.to_vec()).expect("text")
+    }
+
+    #[test]
+    fn heads() {
+        let response = Response::new(201).with_header("ETag", "\"0x1\"");
+        assert_eq!(written(&response, true), "HTTP/1.1 201 Created\r\nETag: \"0x1\"\r\nContent-Length: 0\r\n\r\n");
+        assert_eq!(written(&Response::new(304), false), "HTTP/1.1 304 Not Modified\r\nConnection: close\r\n\r\n");
+    }
+
+    #[test]
+    fn no_value_breaks_the_line() {
+        let response = Response::new(200).with_header("x-ms-meta-a", "b\r\nSet-Cookie: c");
+        assert_eq!(written(&response, true), "HTTP/1.1 200 OK\r\nx-ms-meta-a: b\r\nContent-Length: 0\r\n\r\n");
+    }
+}

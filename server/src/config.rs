@@ -1,0 +1,340 @@
+//! The settings: command line over environment over file over default.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use contract::Service;
+use http::account::Account;
+use serde::Deserialize;
+use tracing::level_filters::LevelFilter;
+
+use crate::tls::TlsFiles;
+
+/// The Azure Storage that anyone can run.
+#[derive(Parser, Debug)]
+#[command(name = "lazuli", version, args_conflicts_with_subcommands = true)]
+pub struct CommandLine {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    serve: ServeFlags,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Serve (what happens without a command, too)
+    Serve(ServeFlags),
+}
+
+#[derive(Args, Clone, Debug, Default)]
+struct ServeFlags {
+    /// Where the data lives [default: ./lazuli-data]
+    #[arg(long, value_name = "DIR", env = "LAZULI_DATA")]
+    data: Option<PathBuf>,
+    /// The address to listen on [default: 127.0.0.1]
+    #[arg(long, value_name = "ADDR", env = "LAZULI_HOST")]
+    host: Option<IpAddr>,
+    /// Port of the Blob service; 0 for any free one, `off` for none [default: 10000]
+    #[arg(long, value_name = "N", env = "LAZULI_BLOB_PORT")]
+    blob_port: Option<Port>,
+    /// Port of the Queue service [default: 10001]
+    #[arg(long, value_name = "N", env = "LAZULI_QUEUE_PORT")]
+    queue_port: Option<Port>,
+    /// Port of the Table service [default: 10002]
+    #[arg(long, value_name = "N", env = "LAZULI_TABLE_PORT")]
+    table_port: Option<Port>,
+    /// Port of the File service [default: 10003]
+    #[arg(long, value_name = "N", env = "LAZULI_FILE_PORT")]
+    file_port: Option<Port>,
+    /// Port of the SMB server (not built yet)
+    #[arg(long, value_name = "N", env = "LAZULI_SMB_PORT")]
+    smb_port: Option<Port>,
+    /// Port of the console (not built yet)
+    #[arg(long, value_name = "N", env = "LAZULI_CONSOLE_PORT")]
+    console_port: Option<Port>,
+    /// When a write is acknowledged: `full` (on the disk) or `relaxed` (with the operating system) [default: full]
+    #[arg(long, value_name = "WHEN", env = "LAZULI_DURABILITY")]
+    durability: Option<DurabilityFlag>,
+    /// An account and its one or two keys; may be given several times [default: the development account]
+    #[arg(long, value_name = "NAME:KEY1[:KEY2]", env = "LAZULI_ACCOUNT", value_delimiter = ',', hide_env_values = true)]
+    account: Vec<String>,
+    /// A TOML file with any of these settings
+    #[arg(long, value_name = "FILE", env = "LAZULI_CONFIG")]
+    config: Option<PathBuf>,
+    /// How much to say on standard error: off, error, warn, info, debug or trace [default: info]
+    #[arg(long, value_name = "LEVEL", env = "LAZULI_LOG")]
+    log: Option<LevelFilter>,
+    /// The certificate chain (PEM); with --tls-key all services speak https
+    #[arg(long, value_name = "FILE", env = "LAZULI_TLS_CERT")]
+    tls_cert: Option<PathBuf>,
+    /// The private key of the certificate (PEM)
+    #[arg(long, value_name = "FILE", env = "LAZULI_TLS_KEY")]
+    tls_key: Option<PathBuf>,
+    /// Listen beyond this machine although the only key is the published development key, which everybody knows
+    #[arg(long, env = "LAZULI_ALLOW_PUBLISHED_KEY_ON_NETWORK")]
+    allow_published_key_on_network: bool,
+}
+
+/// The same settings in the file, in the same words.
+#[derive(Deserialize, Debug, Default)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct ConfigFile {
+    data: Option<PathBuf>,
+    host: Option<IpAddr>,
+    blob_port: Option<Port>,
+    queue_port: Option<Port>,
+    table_port: Option<Port>,
+    file_port: Option<Port>,
+    smb_port: Option<Port>,
+    console_port: Option<Port>,
+    durability: Option<DurabilityFlag>,
+    log: Option<String>,
+    tls_cert: Option<PathBuf>,
+    tls_key: Option<PathBuf>,
+    #[serde(default)]
+    allow_published_key_on_network: bool,
+    #[serde(default)]
+    account: BTreeMap<String, AccountSettings>,
+}
+
+/// `[account.NAME]`
+#[derive(Deserialize, Debug)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct AccountSettings {
+    keys: Vec<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum DurabilityFlag {
+    Full,
+    Relaxed,
+}
+
+/// A port, or that the service is not served.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Port {
+    On(u16),
+    Off,
+}
+
+impl FromStr for Port {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Port, String> {
+        if text.eq_ignore_ascii_case("off") {
+            return Ok(Port::Off);
+        }
+        text.parse().map(Port::On).map_err(|_| "a port is a number from 0 to 65535, or `off`".to_string())
+    }
+}
+
+impl<'de> Deserialize<'de> for Port {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Port, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            Number(u16),
+            Text(String),
+        }
+        match Written::deserialize(deserializer)? {
+            Written::Number(number) => Ok(Port::On(number)),
+            Written::Text(text) => text.parse().map_err(serde::de::Error::custom),
+        }
+    }
+}
+
+/// What was decided.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub data: PathBuf,
+    pub host: IpAddr,
+    ports: [Port; 4],
+    pub durability: embedded::Durability,
+    pub accounts: Vec<Account>,
+    pub log: LevelFilter,
+    pub tls: Option<TlsFiles>,
+    allow_published_key_on_network: bool,
+    not_served: Vec<String>,
+}
+
+impl Settings {
+    pub fn gather(line: CommandLine) -> Result<Settings, String> {
+        let flags = match line.command {
+            Some(Command::Serve(flags)) => flags,
+            None => line.serve,
+        };
+        let file = flags.config.as_deref().map(read_file).transpose()?.unwrap_or_default();
+        Self::merge(flags, file)
+    }
+
+    fn merge(flags: ServeFlags, file: ConfigFile) -> Result<Settings, String> {
+        let port = |flag: Option<Port>, file: Option<Port>, default: u16| flag.or(file).unwrap_or(Port::On(default));
+        let ports = [
+            port(flags.blob_port, file.blob_port, 10000),
+            port(flags.queue_port, file.queue_port, 10001),
+            port(flags.table_port, file.table_port, 10002),
+            port(flags.file_port, file.file_port, 10003),
+        ];
+        let mut not_served = Vec::new();
+        for (what, port) in
+            [("smb", flags.smb_port.or(file.smb_port)), ("console", flags.console_port.or(file.console_port))]
+        {
+            if matches!(port, Some(Port::On(_))) {
+                not_served.push(format!("{what:<9} not built yet: --{what}-port has no effect"));
+            }
+        }
+        let log = match (flags.log, file.log) {
+            (Some(log), _) => log,
+            (None, Some(text)) => text.parse().map_err(|_| format!("log = \"{text}\" is no level: off, error, warn, info, debug or trace"))?,
+            (None, None) => LevelFilter::INFO,
+        };
+        let tls = match (flags.tls_cert.or(file.tls_cert), flags.tls_key.or(file.tls_key)) {
+            (Some(certificate), Some(key)) => Some(TlsFiles { certificate, key }),
+            (None, None) => None,
+            _ => return Err("--tls-cert and --tls-key go together".into()),
+        };
+        let durability = match flags.durability.or(file.durability).unwrap_or(DurabilityFlag::Full) {
+            DurabilityFlag::Full => embedded::Durability::Full,
+            DurabilityFlag::Relaxed => embedded::Durability::Relaxed,
+        };
+        Ok(Settings {
+            data: flags.data.or(file.data).unwrap_or_else(|| "lazuli-data".into()),
+            host: flags.host.or(file.host).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+            ports,
+            durability,
+            accounts: accounts(&flags.account, &file.account)?,
+            log,
+            tls,
+            allow_published_key_on_network: flags.allow_published_key_on_network || file.allow_published_key_on_network,
+            not_served,
+        })
+    }
+
+    pub fn port(&self, service: Service) -> Port {
+        match service {
+            Service::Blob => self.ports[0],
+            Service::Queue => self.ports[1],
+            Service::Table => self.ports[2],
+            Service::File => self.ports[3],
+        }
+    }
+
+    /// What was asked for and is not there.
+    pub fn not_served(&self) -> &[String] {
+        &self.not_served
+    }
+
+    pub fn data_display(&self) -> String {
+        std::path::absolute(&self.data).unwrap_or_else(|_| self.data.clone()).display().to_string()
+    }
+
+    /// Anybody who can reach the server could do anything with the key that everybody knows.
+    pub fn refuse_published_key_on_network(&self) -> Result<(), String> {
+        let published = self.accounts.iter().any(Account::is_published);
+        if self.host.is_loopback() || !published || self.allow_published_key_on_network {
+            return Ok(());
+        }
+        Err(format!(
+            "refusing to listen on {}: an account has the published development key, which everybody knows. Give accounts keys of \
+             their own with --account NAME:KEY, or say --allow-published-key-on-network if whoever can reach this machine may do \
+             anything with the data.",
+            self.host
+        ))
+    }
+}
+
+fn read_file(path: &Path) -> Result<ConfigFile, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    toml::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Flags replace the file's accounts of the same name; without any there is the development account.
+fn accounts(flags: &[String], file: &BTreeMap<String, AccountSettings>) -> Result<Vec<Account>, String> {
+    let mut accounts: Vec<Account> = Vec::new();
+    for text in flags {
+        let name = text.split(':').next().unwrap_or_default();
+        let account = Account::parse(text).map_err(|error| format!("--account {name}:…: {error}"))?;
+        if accounts.iter().any(|other| other.name == account.name) {
+            return Err(format!("--account {name}:… is given twice"));
+        }
+        accounts.push(account);
+    }
+    for (name, settings) in file {
+        let keys: Vec<&str> = settings.keys.iter().map(String::as_str).collect();
+        let account = Account::new(name, &keys).map_err(|error| format!("[account.{name}]: {error}"))?;
+        if accounts.iter().all(|other| other.name != account.name) {
+            accounts.push(account);
+        }
+    }
+    if accounts.is_empty() {
+        accounts.push(Account::development());
+    }
+    Ok(accounts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gather(arguments: &[&str], file: &str) -> Result<Settings, String> {
+        let line = CommandLine::try_parse_from([&["lazuli"], arguments].concat()).map_err(|error| error.to_string())?;
+        let flags = match line.command {
+            Some(Command::Serve(flags)) => flags,
+            None => line.serve,
+        };
+        Settings::merge(flags, toml::from_str(file).map_err(|error| error.to_string())?)
+    }
+
+    #[test]
+    fn defaults() {
+        let settings = gather(&[], "").expect("right");
+        assert_eq!(settings.data, PathBuf::from("lazuli-data"));
+        assert_eq!(settings.port(Service::Blob), Port::On(10000));
+        assert_eq!(settings.port(Service::File), Port::On(10003));
+        assert_eq!(settings.accounts[0].name.as_str(), "devstoreaccount1");
+        assert!(settings.refuse_published_key_on_network().is_ok());
+    }
+
+    #[test]
+    fn flags_win_over_the_file() {
+        let file = "blob-port = 1\nqueue-port = \"off\"\ndurability = \"relaxed\"\n[account.abc]\nkeys = [\"a2V5\"]";
+        for arguments in [&["--blob-port", "0"][..], &["serve", "--blob-port", "0"]] {
+            let settings = gather(arguments, file).expect("right");
+            assert_eq!(settings.port(Service::Blob), Port::On(0));
+            assert_eq!(settings.port(Service::Queue), Port::Off);
+            assert_eq!(settings.durability, embedded::Durability::Relaxed);
+            assert_eq!(settings.accounts.len(), 1);
+            assert_eq!(settings.accounts[0].name.as_str(), "abc");
+        }
+    }
+
+    #[test]
+    fn refused_in_words() {
+        for (arguments, file, words) in [
+            (&["--account", "abc:***"][..], "", "Base64"),
+            (&["--account", "abc:a2V5", "--account", "abc:a2V5"], "", "twice"),
+            (&["--tls-cert", "x"], "", "go together"),
+            (&["--blob-port", "70000"], "", "65535"),
+            (&[], "blob-prot = 1", "blob-prot"),
+            (&[], "log = \"loud\"", "no level"),
+            (&[], "[account.ABC]\nkeys = [\"a2V5\"]", "lower-case"),
+        ] {
+            let error = gather(arguments, file).err().unwrap_or_default();
+            assert!(error.contains(words), "{arguments:?} {file}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_published_key_stays_on_this_machine() {
+        let open = gather(&["--host", "0.0.0.0"], "").expect("right");
+        assert!(open.refuse_published_key_on_network().is_err());
+        let allowed = gather(&["--host", "0.0.0.0", "--allow-published-key-on-network"], "").expect("right");
+        assert!(allowed.refuse_published_key_on_network().is_ok());
+        let own = gather(&["--host", "0.0.0.0", "--account", "abc:a2V5"], "").expect("right");
+        assert!(own.refuse_published_key_on_network().is_ok());
+    }
+}
