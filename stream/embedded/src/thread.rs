@@ -8,6 +8,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use engine::{CommitError, Fault, Write};
 use tokio::sync::oneshot;
@@ -18,6 +19,10 @@ use crate::store::{Change, Core, Outcome};
 /// Bounds of one group: enough to share a sync among many, little enough that the first need not wait for long.
 const GROUP_REQUESTS_MAX: usize = 1024;
 const GROUP_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// How long the next of several callers is waited for. Callers answered together ask again within moments of each other;
+/// a group that begins with the first of them alone makes all others wait for a sync of its own.
+const GATHER_PAUSE: Duration = Duration::from_micros(100);
+const GATHER_PAUSES_MAX: usize = 16;
 
 /// Why nothing is accepted any more. Set once.
 #[derive(Default)]
@@ -108,10 +113,11 @@ pub fn start(
 
 fn run(mut core: Core, receiver: &Receiver<Message>, stop: &Stop, shrunk: &impl Fn(Vec<Address>)) {
     let mut closing = false;
+    let mut expected = 0;
     while !closing {
         let Ok(first) = receiver.recv() else { return };
         let (mut changes, mut answers) = (Vec::new(), Vec::new());
-        let mut bytes = 0;
+        let (mut bytes, mut pauses) = (0, 0);
         let mut next = Some(first);
         while let Some(message) = next {
             match message {
@@ -127,7 +133,13 @@ fn run(mut core: Core, receiver: &Receiver<Message>, stop: &Stop, shrunk: &impl 
             }
             let full = changes.len() >= GROUP_REQUESTS_MAX || bytes >= GROUP_BYTES_MAX;
             next = if full { None } else { receiver.try_recv().ok() };
+            // As many as last time are likely to come; a lone caller never waits.
+            if next.is_none() && !full && changes.len() < expected && pauses < GATHER_PAUSES_MAX {
+                pauses += 1;
+                next = receiver.recv_timeout(GATHER_PAUSE).ok();
+            }
         }
+        expected = changes.len();
         if stop.check().is_err() {
             // A segment's sync failed while these were queued: what they name may not be on the disk.
             answers.into_iter().for_each(|answer| drop(answer.send(Err(CommitError::Fault(stop.fault())))));
