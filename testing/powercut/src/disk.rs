@@ -130,12 +130,13 @@ pub struct Disk {
     recording: Option<Recording>,
     position: usize,
     refusals: Refusals,
-    pub refused: usize,
+    refused: usize,
+    last_write_end: u64,
 }
 
 impl Disk {
     pub fn new(image: Image) -> Disk {
-        Disk { image, recording: None, position: 0, refusals: Refusals::default(), refused: 0 }
+        Disk { image, recording: None, position: 0, refusals: Refusals::default(), refused: 0, last_write_end: 0 }
     }
 
     pub fn bytes(&self) -> u64 {
@@ -166,9 +167,13 @@ impl Disk {
 
     /// False when the write is refused; nothing of it is on the disk then.
     pub fn write(&mut self, offset: u64, data: &[u8]) -> bool {
-        if self.is_refused(self.refusals.writes_from) {
+        // The kernel's loop device takes a short write for a whole one (`lo_complete_rq`), so the second piece of one of its
+        // requests must not be the first to fail: that would be a disk that lies, not one that fails.
+        let continues = offset == self.last_write_end && self.refused == 0;
+        if !continues && self.is_refused(self.refusals.writes_from) {
             return false;
         }
+        self.last_write_end = offset + data.len() as u64;
         self.push(offset, data.len() as u64, Some(data));
         true
     }
@@ -366,8 +371,9 @@ mod tests {
         let mut disk = disk();
         disk.refuse(Refusals { writes_from: Some(1), once: true, ..Refusals::default() });
         assert!(disk.write(0, &[2; BLOCK_BYTES]));
+        assert!(disk.write(BLOCK_BYTES as u64, &[2; BLOCK_BYTES]), "the second piece of one request");
         assert!(!disk.write(0, &[3; BLOCK_BYTES]));
         assert!(disk.write(0, &[4; BLOCK_BYTES]));
-        assert_eq!((disk.position(), disk.refused), (2, 1));
+        assert_eq!((disk.position(), disk.refused), (3, 1));
     }
 }

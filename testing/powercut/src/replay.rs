@@ -237,7 +237,7 @@ impl Replay<'_> {
 }
 
 /// The recovered program must take writes, with ETags that were never given before.
-fn go_on(store: &mut dyn Store, scribe: &Scribe, history: &History) -> Vec<Finding> {
+pub fn go_on(store: &mut dyn Store, scribe: &Scribe, history: &History) -> Vec<Finding> {
     const AFTER: &str = "after";
     let mut findings = Vec::new();
     let unavailable = |what: &str, answer: &Answer| Finding::new(Fault::Unavailable, format!("{what} after recovery: {answer:?}"));

@@ -50,6 +50,13 @@ impl Running {
         }
     }
 
+    pub fn is_alive(&self) -> bool {
+        match self {
+            Running::Process(process) => process.has_not_exited(),
+            Running::Toy(_) => true,
+        }
+    }
+
     pub fn kill(self) {
         if let Running::Process(mut process) = self {
             process.end();
@@ -108,6 +115,12 @@ impl Process {
                 }
             }
         }
+    }
+
+    fn has_not_exited(&self) -> bool {
+        // The state letter after the name in brackets; a zombie has exited and waits for us.
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
+        stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with('Z'))
     }
 
     fn end(&mut self) {

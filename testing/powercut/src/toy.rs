@@ -19,6 +19,8 @@ pub enum Habit {
     InPlace,
     /// Acknowledges before it syncs: right nearly always.
     SyncsAfterwards,
+    /// As careful, but takes no notice of a sync that fails.
+    Shrugs,
 }
 
 #[derive(Clone)]
@@ -56,7 +58,11 @@ impl Toy {
     }
 
     fn sync(&self, file: &File) -> std::io::Result<()> {
-        if self.habit == Habit::NeverSyncs { Ok(()) } else { file.sync_all() }
+        match self.habit {
+            Habit::NeverSyncs => Ok(()),
+            Habit::Shrugs => file.sync_all().or(Ok(())),
+            _ => file.sync_all(),
+        }
     }
 
     fn sync_directory(&self, directory: &Path) -> std::io::Result<()> {
@@ -86,7 +92,7 @@ impl Toy {
                 });
                 return Ok(());
             }
-            Habit::Careful | Habit::NeverSyncs => {
+            Habit::Careful | Habit::NeverSyncs | Habit::Shrugs => {
                 let fresh = self.root.join("fresh");
                 let mut file = File::create(&fresh)?;
                 file.write_all(&content)?;

@@ -46,17 +46,17 @@ impl Kind {
         match self {
             // The smallest journal, so that it wraps and is checkpointed within a short workload; nothing left for a
             // kernel thread to initialise later, so that the recording holds the workload's writes alone.
-            Kind::Ext4 => command.args(["-q", "-F", "-b", "4096", "-J", "size=4", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0"]),
+            Kind::Ext4 => command.args(["-q", "-F", "-b", "4096", "-m", "0", "-J", "size=4", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0"]),
             Kind::Xfs | Kind::Btrfs => command.args(["-q", "-f"]),
         };
         run(command.arg(device))
     }
 
-    fn options(self) -> &'static str {
+    fn options(self, discards: bool) -> &'static str {
         match self {
             // `discard` turns freed blocks into zeros soon after the commit that freed them: no luck with stale blocks.
-            Kind::Ext4 => "loop,noatime,discard",
-            Kind::Xfs | Kind::Btrfs => "loop,noatime",
+            Kind::Ext4 if discards => "loop,noatime,discard",
+            Kind::Ext4 | Kind::Xfs | Kind::Btrfs => "loop,noatime",
         }
     }
 }
@@ -68,6 +68,7 @@ pub struct Volume {
     fuse_dir: PathBuf,
     root: PathBuf,
     is_mounted: bool,
+    discards: bool,
 }
 
 impl Volume {
@@ -82,7 +83,14 @@ impl Volume {
         let mut config = Config::default();
         config.mount_options = vec![MountOption::FSName("powercut".into()), MountOption::RW];
         let fuse = fuser::spawn_mount(Face { disk: disk.clone() }, &fuse_dir, &config).map_err(|e| format!("FUSE mount: {e}"))?;
-        Ok(Volume { kind, disk, fuse: Some(fuse), fuse_dir, root, is_mounted: false })
+        Ok(Volume { kind, disk, fuse: Some(fuse), fuse_dir, root, is_mounted: false, discards: true })
+    }
+
+    /// For a disk that will fail: ext4 discards what a transaction frees even when that transaction could not be committed,
+    /// and so destroys files that are still there after the next mount.
+    pub fn without_discards(mut self) -> Volume {
+        self.discards = false;
+        self
     }
 
     pub fn disk(&self) -> MutexGuard<'_, Disk> {
@@ -108,7 +116,7 @@ impl Volume {
     }
 
     pub fn mount(&mut self) -> Result<(), String> {
-        run(Command::new("mount").args(["-t", self.kind.name(), "-o", self.kind.options()]).arg(self.fuse_dir.join("disk.img")).arg(&self.root))?;
+        run(Command::new("mount").args(["-t", self.kind.name(), "-o", self.kind.options(self.discards)]).arg(self.fuse_dir.join("disk.img")).arg(&self.root))?;
         self.is_mounted = true;
         Ok(())
     }

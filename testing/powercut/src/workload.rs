@@ -9,6 +9,7 @@ use crate::judge::{Fault, Finding};
 use crate::store::{Answer, Condition, Store};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub const SHARED: [&str; 2] = ["shared-a", "shared-b"];
 const RACE: &str = "race";
@@ -42,21 +43,32 @@ enum State {
 pub struct Complaints {
     findings: Mutex<Vec<Finding>>,
     /// The disk is failing or full: a 5xx is then the right answer to a change.
-    pub may_fail: bool,
+    may_fail: bool,
+    failures: AtomicUsize,
 }
 
 impl Complaints {
+    pub fn of_a_bad_disk() -> Complaints {
+        Complaints { may_fail: true, ..Complaints::default() }
+    }
+
     pub fn add(&self, fault: Fault, detail: String) {
         self.findings.lock().expect("no holder panics").push(Finding::new(fault, detail));
     }
 
     /// No disk excuses silence.
     fn hear(&self, what: &str, answer: &Answer) {
+        self.failures.fetch_add(usize::from(matches!(answer, Answer::Failed { .. })), Ordering::Relaxed);
         match answer {
             Answer::Broken(why) => self.add(Fault::Unavailable, format!("{what}: {why}")),
             Answer::Failed { .. } if !self.may_fail => self.add(Fault::Unavailable, format!("{what}: {answer:?}")),
             _ => {}
         }
+    }
+
+    /// How many changes were answered with a 5xx.
+    pub fn failures(&self) -> usize {
+        self.failures.load(Ordering::Relaxed)
     }
 
     pub fn take(self) -> Vec<Finding> {
@@ -212,6 +224,7 @@ impl Worker {
                     complaints.add(Fault::Lost, format!("live read of {container}/{name}: gone after {etag} was acknowledged"));
                 }
             }
+            Err(error) if complaints.may_fail && error.contains(": 5") => {}
             Err(error) => complaints.add(Fault::Unavailable, format!("live read: {error}")),
         }
     }
