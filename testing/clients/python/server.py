@@ -177,5 +177,21 @@ class Server:
                 shutil.rmtree(self.data, ignore_errors=True)
 
 
+DEVELOPMENT_PORT = 10000
+
+
+def start_on_development_port():
+    """A running server where `UseDevelopmentStorage=true` looks for one, or None if the port is someone else's."""
+    if not port_is_free(DEVELOPMENT_PORT):
+        return None
+    server = Server(port=DEVELOPMENT_PORT)
+    try:
+        return server.start()
+    except StartFailed:
+        if "in use" in "".join(server.output):
+            return None  # taken between the look and the start
+        raise
+
+
 if __name__ == "__main__":
     sys.exit("this is a module; see ../with-server")

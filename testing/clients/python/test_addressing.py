@@ -9,9 +9,6 @@ from azure.storage.blob.aio import BlobServiceClient as AsyncBlobServiceClient
 
 import server as servers
 
-DEVELOPMENT_PORT = 10000
-
-
 def smoke(service, tools):
     container = service.create_container(tools.fresh_name())
     blob = container.get_blob_client("dir/a b+\u00fc.txt")
@@ -28,11 +25,12 @@ def test_connection_string(endpoint, tools):
     smoke(BlobServiceClient.from_connection_string(servers.connection_string(endpoint), retry_total=0), tools)
 
 
-def test_use_development_storage(start, tools):
-    if not servers.port_is_free(DEVELOPMENT_PORT):
-        pytest.skip(f"port {DEVELOPMENT_PORT} is taken")
-    start(port=DEVELOPMENT_PORT)
-    smoke(BlobServiceClient.from_connection_string("UseDevelopmentStorage=true", retry_total=0), tools)
+def test_use_development_storage(tools):
+    running = servers.start_on_development_port()
+    if running is None:
+        pytest.skip("the port of development storage is taken")
+    with running:
+        smoke(BlobServiceClient.from_connection_string("UseDevelopmentStorage=true", retry_total=0), tools)
 
 
 @pytest.mark.parametrize("host", ["blob.localhost", "blob.core.example.localhost"])

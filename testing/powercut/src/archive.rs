@@ -112,7 +112,8 @@ fn save_history(to: &mut impl Write, history: &History) -> Result<()> {
         };
         let never = |n: usize| if n == NEVER { "never".to_string() } else { n.to_string() };
         let (begun, answered, durable) = (op.begun_position, never(op.answered_tick), never(op.durable_position));
-        writeln!(to, "{}\t{deed}\t{}\t{begun}\t{answered}\t{durable}\t{outcome}", op.container, op.begun_tick)?;
+        let acknowledged = never(op.acknowledged_position);
+        writeln!(to, "{}\t{deed}\t{}\t{begun}\t{answered}\t{acknowledged}\t{durable}\t{outcome}", op.container, op.begun_tick)?;
     }
     to.flush()
 }
@@ -122,7 +123,7 @@ fn load_history(text: &str) -> Result<History> {
     for line in text.lines() {
         let bad = || Error::other(format!("history line {line:?}"));
         let fields: Vec<&str> = line.split('\t').collect();
-        let [container, deed, name, bytes, tick, position, answered, durable, outcome, etag] = fields[..] else { return Err(bad()) };
+        let [container, deed, name, bytes, tick, position, answered, acknowledged, durable, outcome, etag] = fields[..] else { return Err(bad()) };
         let number = |text: &str| if text == "never" { Ok(NEVER) } else { text.parse().map_err(|_| bad()) };
         let name = name.to_string();
         let deed = match deed {
@@ -134,6 +135,7 @@ fn load_history(text: &str) -> Result<History> {
         };
         let mut op = Operation::new(container, deed, number(tick)?, number(position)?);
         op.answered_tick = number(answered)?;
+        op.acknowledged_position = number(acknowledged)?;
         op.durable_position = number(durable)?;
         op.outcome = match outcome {
             "done" => Outcome::Done { etag: etag.to_string() },

@@ -232,7 +232,7 @@ fn fill(subject: &Subject, work: &Path, seed: u64, left: u64, label: &str, repor
     report.add(label, calm.take().into_iter().map(|f| Finding::new(f.fault, format!("after space was freed: {}", f.detail))));
     let history = trial.scribe.clone().finish();
     let later = Scribe::new(trial.volume.shared_disk(), history.operations.len());
-    report.add(label, go_on(&mut *running.connect(), &later, &history));
+    report.add(label, go_on(&mut *running.connect(), &later, &history, Window::at(usize::MAX - 1)));
     let (until, later) = (trial.volume.disk().position(), later.finish());
     running.kill();
 

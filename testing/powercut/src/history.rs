@@ -40,6 +40,8 @@ pub struct Operation {
     pub begun_position: usize,
     /// `NEVER` without an acknowledgement.
     pub answered_tick: usize,
+    /// `NEVER` without an acknowledgement.
+    pub acknowledged_position: usize,
     /// From this position on a cut may not take the effect away: the acknowledgement's, or that of an earlier reader.
     pub durable_position: usize,
     pub outcome: Outcome,
@@ -49,7 +51,8 @@ pub struct Operation {
 impl Operation {
     pub fn new(container: &str, deed: Deed, begun_tick: usize, begun_position: usize) -> Operation {
         Operation {
-            container: container.to_string(), deed, begun_tick, begun_position, answered_tick: NEVER, durable_position: NEVER,
+            container: container.to_string(), deed, begun_tick, begun_position, answered_tick: NEVER, acknowledged_position: NEVER,
+            durable_position: NEVER,
             outcome: Outcome::Unknown, body: OnceLock::new(),
         }
     }
@@ -143,6 +146,7 @@ impl Scribe {
             Answer::Done { etag } => {
                 op.outcome = Outcome::Done { etag: etag.clone() };
                 op.answered_tick = tick;
+                op.acknowledged_position = position;
                 op.durable_position = op.durable_position.min(position);
             }
             Answer::Refused { .. } => op.outcome = Outcome::NoEffect,

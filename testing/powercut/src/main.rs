@@ -165,14 +165,14 @@ fn control(options: &Options, subject: Subject, due: Fault, points: usize) -> Re
     let tally = Replay { again_every: 0, ..replay(options, &plan, &taken, false) }.run(&cuts, &options.work)?;
     let found = tally.count(due);
     let verdict = if found > 0 { "ok" } else { "FAILED: it should have been found out" };
-    println!("powercut: control {name}: {found} times {due:?} in {} cuts, as it must be: {verdict}", tally.cuts);
+    println!("powercut: control {name}: {found} times {due:?} in {} cuts of {} log entries: {verdict}", tally.cuts, taken.recording.events.len());
     Ok(found > 0)
 }
 
 fn must_find(what: &str, report: &faults::Report, due: &[Fault]) -> bool {
     let found = report.findings.iter().filter(|(_, finding)| due.contains(&finding.fault)).count();
     let verdict = if found > 0 { "ok" } else { "FAILED: it should have been found out" };
-    println!("powercut: control {what}: {found} times {due:?} in {} trials, as it must be: {verdict}", report.trials);
+    println!("powercut: control {what}: {found} times {due:?} in {} trials: {verdict}", report.trials);
     found > 0
 }
 

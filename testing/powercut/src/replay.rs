@@ -7,7 +7,7 @@
 //!    must still be there, and everything else that held before.
 
 use crate::disk::{Chance, Cutter, Event, Recording, SURVIVALS, Survival};
-use crate::history::{Deed, History, Scribe};
+use crate::history::{Deed, History, Outcome, Scribe};
 use crate::judge::{Fault, Finding, Seen, Window, judge, strangers, survey};
 use crate::record::{DATA, Taken};
 use crate::store::{Answer, Condition, Store};
@@ -180,7 +180,7 @@ impl Replay<'_> {
         let surveyed_position = volume.disk().position();
         let (mut findings, acknowledgements) = judge(&self.taken.history, &seen, window);
         findings.extend(strangers(&[&self.taken.history], &seen));
-        findings.extend(go_on(&mut *store, &scribe, &self.taken.history));
+        findings.extend(go_on(&mut *store, &scribe, &self.taken.history, window));
         drop(store);
         running.kill();
         let recovery = volume.disk().end_recording();
@@ -237,7 +237,7 @@ impl Replay<'_> {
 }
 
 /// The recovered program must take writes, with ETags that were never given before.
-pub fn go_on(store: &mut dyn Store, scribe: &Scribe, history: &History) -> Vec<Finding> {
+pub fn go_on(store: &mut dyn Store, scribe: &Scribe, history: &History, window: Window) -> Vec<Finding> {
     const AFTER: &str = "after";
     let mut findings = Vec::new();
     let unavailable = |what: &str, answer: &Answer| Finding::new(Fault::Unavailable, format!("{what} after recovery: {answer:?}"));
@@ -263,9 +263,13 @@ pub fn go_on(store: &mut dyn Store, scribe: &Scribe, history: &History) -> Vec<F
             Err(error) => findings.push(Finding::new(Fault::Unavailable, error)),
         }
     }
+    // What was given after the cut was never given in this future.
+    let given: Vec<&String> = history.operations.iter().filter(|op| op.acknowledged_position <= window.acknowledged_until).filter_map(|op| match &op.outcome {
+        Outcome::Done { etag } => Some(etag),
+        _ => None,
+    }).collect();
     for etag in etags {
-        let given = history.operations.iter().any(|op| matches!(&op.outcome, crate::history::Outcome::Done { etag: old } if *old == etag));
-        if given {
+        if given.contains(&&etag) {
             findings.push(Finding::new(Fault::Disagrees, format!("ETag {etag} was given before the cut and again after it")));
         }
     }

@@ -84,7 +84,7 @@ pub async fn put(
     if request.version >= ApiVersion::CRC64 {
         response.header("x-ms-content-crc64", STANDARD.encode(actual.crc64));
     }
-    response.header("x-ms-request-server-encrypted", "false");
+    response.header("x-ms-request-server-encrypted", "true");
     Ok(response)
 }
 

@@ -158,7 +158,7 @@ fn put_blob(xml: &mut XmlWriter, version: ApiVersion, name: &str, head: &BlobHea
         .element("AccessTierInferred", "true")
         .element("LeaseStatus", "unlocked")
         .element("LeaseState", "available")
-        .element("ServerEncrypted", "false")
+        .element("ServerEncrypted", "true")
         .close("Properties");
     if with_metadata {
         put_metadata(xml, &head.metadata);

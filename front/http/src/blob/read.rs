@@ -99,7 +99,7 @@ fn put_head(response: &mut Response, version: ApiVersion, head: &BlobHead) {
         response.header("x-ms-creation-time", head.created.http_date());
     }
     put_lease(response);
-    response.header("x-ms-server-encrypted", "false");
+    response.header("x-ms-server-encrypted", "true");
     put_metadata(response, &head.metadata);
 }
 
