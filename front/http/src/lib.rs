@@ -18,4 +18,4 @@ pub mod wire;
 mod xml;
 
 pub use app::App;
-pub use listen::{Listener, ListenError};
+pub use listen::{ListenError, Listener, ServiceConnection};

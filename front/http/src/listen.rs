@@ -96,10 +96,10 @@ impl Listener {
                 tasks.spawn(turn_away(stream));
                 continue;
             };
-            let handler = Handler { service: self.service, app: self.app.clone(), client: client.ip(), tls: self.tls.is_some() };
+            let connection = ServiceConnection::new(self.service, self.app.clone(), client.ip(), self.tls.is_some());
             let (acceptor, limits, draining) = (self.tls.clone(), self.limits, draining.clone());
             tasks.spawn(async move {
-                if let Err(error) = converse(stream, acceptor, &handler, &limits, draining).await {
+                if let Err(error) = converse(stream, acceptor, &connection, &limits, draining).await {
                     tracing::debug!(%client, %error, "a connection ended");
                 }
                 drop(permit);
@@ -116,17 +116,17 @@ impl Listener {
 async fn converse(
     mut stream: TcpStream,
     acceptor: Option<TlsAcceptor>,
-    handler: &Handler,
+    connection: &ServiceConnection,
     limits: &Limits,
     draining: watch::Receiver<bool>,
 ) -> io::Result<()> {
     stream.set_nodelay(true)?;
     match acceptor {
-        None => wire::serve(&mut stream, handler, limits, draining).await,
+        None => wire::serve(&mut stream, connection, limits, draining).await,
         Some(acceptor) => {
             let accepting = timeout(limits.head, acceptor.accept(stream));
             let mut stream = accepting.await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
-            wire::serve(&mut stream, handler, limits, draining).await
+            wire::serve(&mut stream, connection, limits, draining).await
         }
     }
 }
@@ -135,14 +135,21 @@ async fn turn_away(mut stream: TcpStream) {
     let _ = timeout(Duration::from_secs(1), stream.write_all(wire::BUSY_ANSWER)).await;
 }
 
-struct Handler {
+/// A client's connection to one service.
+pub struct ServiceConnection {
     service: Service,
     app: Arc<App>,
     client: IpAddr,
     tls: bool,
 }
 
-impl Connection for Handler {
+impl ServiceConnection {
+    pub fn new(service: Service, app: Arc<App>, client: IpAddr, tls: bool) -> Self {
+        ServiceConnection { service, app, client, tls }
+    }
+}
+
+impl Connection for ServiceConnection {
     async fn answer(&self, head: &Head, body: &mut Body<'_>) -> Response {
         self.app.answer(self.service, self.client, self.tls, head, body).await
     }

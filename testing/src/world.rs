@@ -1,0 +1,78 @@
+//! A server that a test owns.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use contract::Service;
+use engine::Engine;
+use engine::memory::MemoryEngine;
+use env::{Clock, Ids, ScriptedClock, ScriptedIds, Timestamp};
+use http::account::Account;
+use http::wire::{self, Limits};
+use http::{App, ServiceConnection};
+use partition::Shell;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::watch;
+
+use crate::request::{Answer, Request};
+
+pub struct World {
+    pub engine: Arc<dyn Engine>,
+    pub clock: Arc<ScriptedClock>,
+    pub app: Arc<App>,
+}
+
+impl World {
+    /// Everything begins at 2026-01-02T03:04:05Z on an empty memory engine.
+    pub async fn new() -> World {
+        Self::over(Arc::new(MemoryEngine::new())).await
+    }
+
+    pub async fn over(engine: Arc<dyn Engine>) -> World {
+        let start = Timestamp::parse_iso8601("2026-01-02T03:04:05Z").expect("well formed");
+        Self::with(engine, Arc::new(ScriptedClock::at(start)), Arc::new(ScriptedIds::default()))
+            .await
+            .expect("the engine opens")
+    }
+
+    pub async fn with(
+        engine: Arc<dyn Engine>,
+        clock: Arc<ScriptedClock>,
+        ids: Arc<dyn Ids>,
+    ) -> Result<World, engine::Fault> {
+        let shell = Shell::open(engine.clone(), clock.clone(), ids).await?;
+        let app = Arc::new(App::new(shell, vec![Account::development()]));
+        Ok(World { engine, clock, app })
+    }
+
+    /// Signs the request with the account's key, unless it brings its own credential, and sends it.
+    pub async fn send(&self, request: &Request) -> Answer {
+        self.send_raw(&request.bytes(self.clock.now())).await
+    }
+
+    /// Sends bytes as they are and reads until the server closes.
+    pub async fn send_raw(&self, bytes: &[u8]) -> Answer {
+        let (mut client, mut server) = tokio::io::duplex(64 * 1024);
+        let client_ip = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let connection = ServiceConnection::new(Service::Blob, self.app.clone(), client_ip, false);
+        let (_drain, draining) = watch::channel(false);
+        let serving = async {
+            let limits = Limits::default();
+            let _ = wire::serve(&mut server, &connection, &limits, draining).await; // a broken pipe is the client's choice
+            drop(server);
+        };
+        let asking = async {
+            let (mut reader, mut writer) = tokio::io::split(&mut client);
+            let writing = async {
+                let _ = writer.write_all(bytes).await; // the server may close before it has read everything
+                let _ = writer.shutdown().await;
+            };
+            let mut answer = Vec::new();
+            let (_, read) = tokio::join!(writing, reader.read_to_end(&mut answer));
+            read.expect("a pipe");
+            answer
+        };
+        let (_, answer) = tokio::join!(serving, asking);
+        Answer::parse(answer)
+    }
+}
