@@ -44,7 +44,7 @@ pub async fn write(
     // A source that ended within its first piece needs no more room than it has; of others only the maximum is known.
     let expected = if gathered.ended || gathered.bytes == bytes_max { gathered.bytes } else { bytes_max };
     admit(stored_bytes(expected)).map_err(ExtentError::Fault)?;
-    let failed = |error| ExtentError::Fault(Fault::io("writing a body to a segment", error));
+    let failed = |error| ExtentError::Fault(unwritten(error));
     let reservation = Arc::new(segments.reserve(stored_bytes(expected)).map_err(failed)?);
     let address = reservation.address();
     let mut sums = Some(Sums::new(address));
@@ -83,6 +83,14 @@ pub async fn write(
     let hold = alive.born(address, written as u32);
     reservation.keep(stored_bytes(written));
     Ok(Some(Pin::new(address.extent(written as u32), Arc::new(hold))))
+}
+
+/// Nothing is in doubt when a body could not be written: no record names it. So this does not stop the engine.
+fn unwritten(error: io::Error) -> Fault {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Fault::Full,
+        _ => Fault::io("writing a body to a segment", error),
+    }
 }
 
 async fn join(task: JoinHandle<io::Result<Sums>>) -> io::Result<Sums> {

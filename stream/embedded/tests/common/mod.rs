@@ -145,3 +145,17 @@ pub async fn read(engine: &Embedded, mut slice: ExtentSlice) -> Result<Bytes, en
     }
     Ok(out.into())
 }
+
+/// A copy of a directory as it is at this moment.
+pub fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).expect("made");
+    for entry in std::fs::read_dir(from).expect("read") {
+        let entry = entry.expect("an entry");
+        let target = to.join(entry.file_name());
+        if entry.file_type().expect("a type").is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).expect("copied");
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! Disks that forget and disks that fail, under the segments.
+
+mod common;
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use common::*;
+use engine::{CommitError, Engine, ExtentError, ExtentSlice, Fault};
+use lazuli_embedded::disk::{Disk, DiskFile};
+use lazuli_embedded::{Embedded, Options};
+
+/// A disk in memory that knows what was synced, and can be told to fail.
+#[derive(Clone, Default)]
+struct Lossy(Arc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    files: Mutex<HashMap<String, Content>>,
+    syncs: AtomicU64,
+    /// The power is gone: nothing works.
+    off: AtomicBool,
+    fail_syncs: AtomicBool,
+    full: AtomicBool,
+    cannot_punch: AtomicBool,
+}
+
+#[derive(Clone, Default)]
+struct Content {
+    now: Vec<u8>,
+    synced: Vec<u8>,
+    /// Whether the directory was synced since the file was made.
+    name_synced: bool,
+}
+
+impl Lossy {
+    /// What is left after a power cut: what was synced, of files whose names were.
+    fn after_power_cut(&self) -> Lossy {
+        let mut files = self.0.files.lock().expect("not poisoned").clone();
+        files.retain(|_, content| content.name_synced);
+        for content in files.values_mut() {
+            content.now = content.synced.clone();
+        }
+        let next = Lossy::default();
+        *next.0.files.lock().expect("not poisoned") = files;
+        next
+    }
+
+    fn works(&self) -> io::Result<()> {
+        if self.0.off.load(Ordering::SeqCst) { Err(io::Error::other("no power")) } else { Ok(()) }
+    }
+
+    fn stored(&self) -> usize {
+        let files = self.0.files.lock().expect("not poisoned");
+        files.values().flat_map(|content| &content.now).filter(|byte| **byte != 0).count()
+    }
+
+    fn open(&self, dir: &std::path::Path, segment_bytes_max: u64) -> Arc<Embedded> {
+        let disk = self.clone();
+        let options = Options { segment_bytes_max, ..Options::new(dir) };
+        Embedded::open_with(options, move || Ok(Box::new(disk))).expect("opens")
+    }
+}
+
+impl Disk for Lossy {
+    fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        self.works()?;
+        let before = self.0.files.lock().expect("not poisoned").insert(name.to_owned(), Content::default());
+        assert!(before.is_none(), "{name} is made once");
+        Ok(Box::new(LossyFile { disk: self.clone(), name: name.to_owned() }))
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        self.works()?;
+        if !self.0.files.lock().expect("not poisoned").contains_key(name) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        Ok(Box::new(LossyFile { disk: self.clone(), name: name.to_owned() }))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.works()?;
+        self.0.files.lock().expect("not poisoned").remove(name);
+        Ok(())
+    }
+
+    fn list(&self) -> io::Result<Vec<(String, u64)>> {
+        let files = self.0.files.lock().expect("not poisoned");
+        Ok(files.iter().map(|(name, content)| (name.clone(), content.now.len() as u64)).collect())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.works()?;
+        self.0.files.lock().expect("not poisoned").values_mut().for_each(|content| content.name_synced = true);
+        Ok(())
+    }
+
+    fn path(&self, name: &str) -> String {
+        format!("lossy/{name}")
+    }
+}
+
+struct LossyFile {
+    disk: Lossy,
+    name: String,
+}
+
+impl LossyFile {
+    fn with<T>(&self, work: impl FnOnce(&mut Content) -> T) -> io::Result<T> {
+        self.disk.works()?;
+        let mut files = self.disk.0.files.lock().expect("not poisoned");
+        files.get_mut(&self.name).map(work).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+}
+
+impl DiskFile for LossyFile {
+    fn write_at(&self, offset: u64, parts: &[Bytes]) -> io::Result<()> {
+        if self.disk.0.full.load(Ordering::SeqCst) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let bytes = parts.concat();
+        self.with(|content| {
+            let end = offset as usize + bytes.len();
+            content.now.resize(content.now.len().max(end), 0);
+            content.now[offset as usize..end].copy_from_slice(&bytes);
+        })
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        let end = offset as usize + buffer.len();
+        self.with(|content| match content.now.get(offset as usize..end) {
+            Some(bytes) => {
+                buffer.copy_from_slice(bytes);
+                Ok(())
+            }
+            None => Err(io::ErrorKind::UnexpectedEof.into()),
+        })?
+    }
+
+    fn read_at_once(&self, _: u64, _: &mut [u8]) -> io::Result<bool> {
+        Ok(false)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        if self.disk.0.fail_syncs.load(Ordering::SeqCst) {
+            return Err(io::Error::other("the disk is broken"));
+        }
+        self.disk.0.syncs.fetch_add(1, Ordering::SeqCst);
+        self.with(|content| content.synced = content.now.clone())
+    }
+
+    fn punch(&self, offset: u64, bytes: u64) -> io::Result<bool> {
+        if self.disk.0.cannot_punch.load(Ordering::SeqCst) {
+            return Ok(false);
+        }
+        self.with(|content| {
+            let end = content.now.len().min((offset + bytes) as usize);
+            let start = end.min(offset as usize);
+            content.now[start..end].fill(0);
+            // A hole may reach the disk before anything else does.
+            let end = end.min(content.synced.len());
+            content.synced[start.min(end)..end].fill(0);
+            true
+        })
+    }
+}
+
+#[test]
+fn no_committed_record_points_at_bytes_a_power_cut_took() {
+    let runtime = runtime();
+    for round in 0..8u64 {
+        let dir = tempfile::tempdir().expect("a directory");
+        let disk = Lossy::default();
+        let engine = disk.open(dir.path(), 2 << 20);
+        let acknowledged = Arc::new(Mutex::new(HashMap::new()));
+        let tasks: Vec<_> = (0..6u64)
+            .map(|task| {
+                let (engine, acknowledged) = (Arc::clone(&engine), Arc::clone(&acknowledged));
+                runtime.spawn(async move {
+                    for turn in 0..1000u64 {
+                        let (name, seed) = (format!("{task}"), task * 1000 + turn);
+                        let content = body(seed, 1000 + (seed as usize * 7919) % 90_000);
+                        let written = engine.write_extent(&mut Whole(content), engine::EXTENT_BYTES_MAX).await;
+                        let Ok(Some(pin)) = written else { return };
+                        let slices = vec![ExtentSlice::whole(pin.extent())];
+                        let put = put("k", seed.to_string(), slices);
+                        if engine.commit(&partition(&name), batch([put])).await.is_err() {
+                            return;
+                        }
+                        acknowledged.lock().expect("not poisoned").insert(name, seed);
+                    }
+                })
+            })
+            .collect();
+        while disk.0.syncs.load(Ordering::SeqCst) < 3 + round * 5 {
+            std::thread::yield_now();
+        }
+        disk.0.off.store(true, Ordering::SeqCst);
+        let left = disk.after_power_cut();
+        for task in tasks {
+            runtime.block_on(task).expect("a task ended well");
+        }
+        drop(engine);
+        let engine = left.open(dir.path(), 2 << 20);
+        engine.sweep_now().expect("cleaned");
+        runtime.block_on(async {
+            for task in 0..6 {
+                let view = engine.view(&partition(&task.to_string())).await.expect("a view");
+                let record = view.get(HEADS, b"k").await.expect("a read");
+                let known = acknowledged.lock().expect("not poisoned").get(&task.to_string()).copied();
+                let Some(record) = record else {
+                    assert_eq!(known, None, "an acknowledged commit is there");
+                    continue;
+                };
+                let seed: u64 = String::from_utf8_lossy(&record.value).parse().expect("a number was put");
+                assert!(known.is_none_or(|known| seed >= known), "as new as what was acknowledged");
+                let content = body(seed, 1000 + (seed as usize * 7919) % 90_000);
+                assert_eq!(read(&engine, record.slices[0]).await.expect("readable"), content);
+            }
+        });
+    }
+}
+
+#[test]
+fn after_a_failed_sync_nothing_is_accepted_until_reopened() {
+    let (runtime, dir, disk) = (runtime(), tempfile::tempdir().expect("a directory"), Lossy::default());
+    let engine = disk.open(dir.path(), 64 << 20);
+    runtime.block_on(async {
+        let first = write(&engine, &body(1, 5000)).await;
+        commit(&engine, "p", [put("a", "1", vec![ExtentSlice::whole(first.extent())])]).await;
+        disk.0.fail_syncs.store(true, Ordering::SeqCst);
+        let second = write(&engine, &body(2, 5000)).await;
+        let named = batch([put("b", "1", vec![ExtentSlice::whole(second.extent())])]);
+        assert!(matches!(engine.commit(&partition("p"), named.clone()).await, Err(CommitError::Fault(_))));
+        // That the disk works again proves nothing about what it was given before.
+        disk.0.fail_syncs.store(false, Ordering::SeqCst);
+        for again in [named, batch([put("c", "1", vec![])])] {
+            let outcome = engine.commit(&partition("p"), again).await;
+            assert!(matches!(&outcome, Err(CommitError::Fault(Fault::Stopped { why })) if why.contains("broken")), "{outcome:?}");
+        }
+        assert!(matches!(engine.fence(&partition("p").group).await, Err(Fault::Stopped { .. })));
+        let written = engine.write_extent(&mut Whole(body(3, 10)), 10).await;
+        assert!(matches!(written, Err(ExtentError::Fault(Fault::Stopped { .. }))));
+        assert_eq!(value(&engine, "p", "a").await.expect("readable"), "1");
+        assert_eq!(read(&engine, ExtentSlice::whole(first.extent())).await.expect("readable"), body(1, 5000));
+        assert!(matches!(engine.close(), Err(Fault::Stopped { .. })));
+    });
+    drop(engine);
+    let engine = disk.open(dir.path(), 64 << 20);
+    runtime.block_on(async {
+        assert_eq!(value(&engine, "p", "a").await.expect("readable"), "1");
+        assert_eq!(value(&engine, "p", "b").await, None);
+        commit(&engine, "p", [put("c", "1", vec![])]).await;
+    });
+}
+
+#[test]
+fn a_body_that_does_not_fit_leaves_the_engine_as_it_was() {
+    let (runtime, dir, disk) = (runtime(), tempfile::tempdir().expect("a directory"), Lossy::default());
+    let engine = disk.open(dir.path(), 64 << 20);
+    runtime.block_on(async {
+        for length in [100, 700_000] {
+            disk.0.full.store(true, Ordering::SeqCst);
+            let written = engine.write_extent(&mut Whole(body(1, length)), engine::EXTENT_BYTES_MAX).await;
+            assert!(matches!(written, Err(ExtentError::Fault(Fault::Full))));
+            commit(&engine, "p", [put("a", "1", vec![])]).await;
+            disk.0.full.store(false, Ordering::SeqCst);
+            let pin = write(&engine, &body(2, length)).await;
+            assert_eq!(read(&engine, ExtentSlice::whole(pin.extent())).await.expect("readable"), body(2, length));
+        }
+    });
+}
+
+#[test]
+fn where_holes_cannot_be_punched_the_living_move_away() {
+    let (runtime, dir, disk) = (runtime(), tempfile::tempdir().expect("a directory"), Lossy::default());
+    disk.0.cannot_punch.store(true, Ordering::SeqCst);
+    let engine = disk.open(dir.path(), 1 << 20);
+    runtime.block_on(async {
+        for at in 0..60u64 {
+            let pin = write(&engine, &body(at, 100_000)).await;
+            commit(&engine, "p", [put(&format!("k{at}"), "v", vec![ExtentSlice::whole(pin.extent())])]).await;
+        }
+        for at in (0..60).filter(|at| at % 5 != 0) {
+            commit(&engine, "p", [delete(&format!("k{at}"))]).await;
+        }
+        assert!(disk.stored() > 5_000_000);
+        for _ in 0..3 {
+            engine.sweep_now().expect("cleaned");
+        }
+        let view = engine.view(&partition("p")).await.expect("a view");
+        for at in (0..60).step_by(5) {
+            let record = view.get(HEADS, format!("k{at}").as_bytes()).await.expect("a read").expect("there");
+            assert_eq!(read(&engine, record.slices[0]).await.expect("readable"), body(at, 100_000));
+        }
+    });
+    assert!(disk.stored() < 3_000_000, "{} bytes are stored for 1.2 MB", disk.stored());
+}
