@@ -1,0 +1,296 @@
+//! Turns under contention, on the memory engine behind a gate that lets commits through one at a time.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use contract::ErrorCode;
+use engine::memory::MemoryEngine;
+use engine::{
+    Batch, BoxFuture, CommitError, Extent, ExtentError, ExtentSlice, GroupId, GroupRange, Page, Pin, Source,
+};
+use env::{ScriptedClock, ScriptedIds};
+use tokio::sync::Semaphore;
+use tokio::task::yield_now;
+
+use super::*;
+
+const COUNTER: Family = Family(1);
+
+/// Passes everything on; commits wait for the gate, and may be made to fail.
+struct Gated {
+    inner: MemoryEngine,
+    gate: Semaphore,
+    commits: AtomicUsize,
+    /// What the next commits answer instead of committing.
+    answers: Mutex<VecDeque<CommitError>>,
+}
+
+impl Gated {
+    fn new(open: usize) -> Arc<Gated> {
+        Arc::new(Gated {
+            inner: MemoryEngine::new(),
+            gate: Semaphore::new(open),
+            commits: AtomicUsize::new(0),
+            answers: Mutex::default(),
+        })
+    }
+}
+
+impl Engine for Gated {
+    fn view<'a>(&'a self, partition: &'a PartitionId) -> BoxFuture<'a, Result<Box<dyn View>, Fault>> {
+        self.inner.view(partition)
+    }
+    fn scan<'a>(&'a self, range: &'a GroupRange, limit: usize) -> BoxFuture<'a, Result<Page, Fault>> {
+        self.inner.scan(range, limit)
+    }
+    fn commit<'a>(&'a self, partition: &'a PartitionId, batch: Batch) -> BoxFuture<'a, Result<Revision, CommitError>> {
+        Box::pin(async move {
+            self.gate.acquire().await.expect("never closed").forget();
+            self.commits.fetch_add(1, Ordering::SeqCst);
+            let answer = self.answers.lock().expect("no panic holds it").pop_front();
+            match answer {
+                Some(error) => Err(error),
+                None => self.inner.commit(partition, batch).await,
+            }
+        })
+    }
+    fn write_extent<'a>(
+        &'a self,
+        source: &'a mut dyn Source,
+        bytes_max: u64,
+    ) -> BoxFuture<'a, Result<Option<Pin>, ExtentError>> {
+        self.inner.write_extent(source, bytes_max)
+    }
+    fn read_extent(&self, slice: ExtentSlice) -> BoxFuture<'_, Result<Bytes, Fault>> {
+        self.inner.read_extent(slice)
+    }
+    fn pin(&self, extent: Extent) -> Pin {
+        self.inner.pin(extent)
+    }
+    fn fence<'a>(&'a self, group: &'a GroupId) -> BoxFuture<'a, Result<(), Fault>> {
+        self.inner.fence(group)
+    }
+}
+
+/// Adds one to a counter, if it is what the caller thinks it is.
+struct Add {
+    partition: PartitionId,
+    expected: Option<u64>,
+}
+
+impl Command for Add {
+    type Records = u64;
+    type Outcome = u64;
+
+    fn partition(&self) -> &PartitionId {
+        &self.partition
+    }
+
+    async fn load(&self, reader: &Reader<'_>) -> Result<u64, Fault> {
+        let record = reader.get(COUNTER, b"n").await?;
+        Ok(record.map_or(0, |record| u64::from_be_bytes(record.value.as_ref().try_into().expect("eight bytes"))))
+    }
+
+    fn check(&self, count: &u64, _now: Timestamp) -> Result<(), Refusal> {
+        match self.expected {
+            Some(expected) if expected != *count => Err(ErrorCode::ConditionNotMet.into()),
+            _ => Ok(()),
+        }
+    }
+
+    fn decide(&self, count: u64, moment: Moment) -> Result<(Vec<Write>, u64), Refusal> {
+        self.check(&count, moment.now)?;
+        let value = Bytes::copy_from_slice(&(count + 1).to_be_bytes());
+        let write = Write::Put { family: COUNTER, key: Bytes::from_static(b"n"), value, slices: Vec::new() };
+        Ok((vec![write], count + 1))
+    }
+}
+
+fn add(expected: Option<u64>) -> Add {
+    let group = GroupId(Bytes::from_static(b"g"));
+    Add { partition: PartitionId { group, key: Bytes::from_static(b"p") }, expected }
+}
+
+async fn shell(engine: Arc<Gated>) -> Arc<Shell> {
+    let clock = ScriptedClock::at(Timestamp::UNIX_EPOCH);
+    Arc::new(Shell::open(engine, Arc::new(clock), Arc::new(ScriptedIds::default())).await.expect("opens"))
+}
+
+/// Starts a command and lets it come as far as it can.
+async fn start(shell: &Arc<Shell>, expected: Option<u64>) -> tokio::task::JoinHandle<Result<u64, Failure>> {
+    let shell = shell.clone();
+    let task = tokio::spawn(async move { shell.execute(&add(expected)).await });
+    settle().await;
+    task
+}
+
+async fn settle() {
+    for _ in 0..20 {
+        yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn waiting_commands_share_a_commit() {
+    let engine = Gated::new(1); // opening takes one commit
+    let shell = shell(engine.clone()).await;
+    let mut tasks = Vec::new();
+    for _ in 0..100 {
+        tasks.push(start(&shell, None).await);
+    }
+    assert!(tasks.iter().all(|task| !task.is_finished()), "nothing is answered before it is durable");
+    engine.gate.add_permits(2);
+    let mut counts = Vec::new();
+    for task in tasks {
+        counts.push(task.await.expect("no panic").expect("counted"));
+    }
+    counts.sort_unstable();
+    assert_eq!(counts, (1..=100).collect::<Vec<u64>>(), "no update is lost");
+    // The first went alone, the ninety-nine that came meanwhile together.
+    assert_eq!(engine.commits.load(Ordering::SeqCst), 3);
+    assert_eq!(shell.turns.lines(), 0, "no line is kept for nobody");
+}
+
+#[tokio::test]
+async fn one_of_many_with_the_same_expectation_wins() {
+    let engine = Gated::new(10);
+    let shell = shell(engine).await;
+    let mut tasks = Vec::new();
+    for _ in 0..50 {
+        tasks.push(start(&shell, Some(0)).await);
+    }
+    let mut won = 0;
+    for task in tasks {
+        match task.await.expect("no panic") {
+            Ok(_) => won += 1,
+            Err(Failure::Refused(refusal)) => assert_eq!(refusal.code, ErrorCode::ConditionNotMet),
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(won, 1);
+}
+
+#[tokio::test]
+async fn a_refusal_that_rests_on_an_undurable_write_waits_for_it() {
+    let engine = Gated::new(1);
+    let shell = shell(engine.clone()).await;
+    // The leader gives way to those who wait, so that they decide over its write before it is durable.
+    let turn = shell.turns.line(&add(None).partition);
+    let held = turn.enter().await;
+    let winner = start(&shell, Some(0)).await;
+    let loser = start(&shell, Some(0)).await;
+    drop(held);
+    settle().await;
+    assert!(!winner.is_finished() && !loser.is_finished());
+    engine.gate.add_permits(1);
+    assert_eq!(winner.await.expect("no panic").expect("first"), 1);
+    assert!(matches!(loser.await.expect("no panic"), Err(Failure::Refused(_))));
+}
+
+#[tokio::test]
+async fn when_the_commit_fails_all_of_it_fails() {
+    let engine = Gated::new(1);
+    let shell = shell(engine.clone()).await;
+    let turn = shell.turns.line(&add(None).partition);
+    let held = turn.enter().await;
+    let tasks = [start(&shell, None).await, start(&shell, Some(1)).await, start(&shell, Some(0)).await];
+    engine.answers.lock().expect("free").push_back(CommitError::Fault(Fault::Full));
+    drop(held);
+    engine.gate.add_permits(1);
+    for task in tasks {
+        assert!(matches!(task.await.expect("no panic"), Err(Failure::Fault(Fault::Full))));
+    }
+    drop(turn);
+    engine.gate.add_permits(1);
+    assert_eq!(shell.execute(&add(Some(0))).await.expect("nothing was counted"), 1);
+}
+
+#[tokio::test]
+async fn a_conflict_is_judged_again() {
+    let engine = Gated::new(10);
+    let shell = shell(engine.clone()).await;
+    engine.answers.lock().expect("free").extend([CommitError::Conflict, CommitError::Conflict]);
+    assert_eq!(shell.execute(&add(None)).await.expect("at the third attempt"), 1);
+    assert_eq!(engine.commits.load(Ordering::SeqCst), 4);
+}
+
+#[tokio::test]
+async fn two_gateways_on_one_engine_lose_no_update() {
+    let engine = Gated::new(100_000);
+    let shells = [shell(engine.clone()).await, shell(engine.clone()).await];
+    let mut tasks = Vec::new();
+    for round in 0..200 {
+        let shell = shells[round % 2].clone();
+        tasks.push(tokio::spawn(async move { shell.execute(&add(None)).await.expect("counted") }));
+    }
+    let mut counts = Vec::new();
+    for task in tasks {
+        counts.push(task.await.expect("no panic"));
+    }
+    counts.sort_unstable();
+    assert_eq!(counts, (1..=200).collect::<Vec<u64>>());
+}
+
+#[tokio::test]
+async fn a_fenced_group_is_gone() {
+    let engine = Gated::new(10);
+    let shell = shell(engine.clone()).await;
+    shell.execute(&add(None)).await.expect("counted");
+    engine.fence(&add(None).partition.group).await.expect("fenced");
+    assert!(matches!(shell.execute(&add(None)).await, Err(Failure::Gone)));
+}
+
+#[tokio::test]
+async fn a_batch_has_a_limit() {
+    let engine = Gated::new(1);
+    let shell = shell(engine.clone()).await;
+    let turn = shell.turns.line(&add(None).partition);
+    let held = turn.enter().await;
+    let mut tasks = Vec::new();
+    for _ in 0..BATCH_COMMANDS_MAX + 10 {
+        tasks.push(start(&shell, None).await);
+    }
+    drop(held);
+    engine.gate.add_permits(10);
+    for task in tasks {
+        task.await.expect("no panic").expect("counted");
+    }
+    assert_eq!(engine.commits.load(Ordering::SeqCst), 3);
+}
+
+/// A scan in a turn sees what was decided before it: merged in order, deletions hidden, the limit kept.
+#[tokio::test]
+async fn scans_see_the_overlay() {
+    let engine = MemoryEngine::new();
+    let partition = add(None).partition;
+    let put = |key: &'static str| Write::Put {
+        family: COUNTER,
+        key: Bytes::from_static(key.as_bytes()),
+        value: Bytes::new(),
+        slices: Vec::new(),
+    };
+    let committed = Batch { guards: Vec::new(), writes: vec![put("a"), put("c"), put("e"), put("g")] };
+    engine.commit(&partition, committed).await.expect("nothing guards it");
+    let mut open = crate::turns::OpenBatch::default();
+    let _ticket = open.join(
+        Vec::new(),
+        &[put("b"), put("f"), Write::Delete { family: COUNTER, key: Bytes::from_static(b"c") }],
+    );
+    let view = engine.view(&partition).await.expect("open");
+    for (start, end, limit, expected) in [
+        (Bound::Unbounded, Bound::Unbounded, 100, "a b e f g"),
+        (Bound::Unbounded, Bound::Unbounded, 3, "a b e"),
+        (Bound::Excluded("b"), Bound::Unbounded, 2, "e f"),
+        (Bound::Included("b"), Bound::Excluded("f"), 9, "b e"),
+        (Bound::Included("c"), Bound::Included("f"), 9, "e f"),
+        (Bound::Excluded("g"), Bound::Unbounded, 9, ""),
+    ] {
+        let bytes = |bound: Bound<&'static str>| bound.map(|key| Bytes::from_static(key.as_bytes()));
+        let range = KeyRange { start: bytes(start), end: bytes(end) };
+        let reader = Reader::over(view.as_ref(), &open.overlay);
+        let rows = reader.scan(COUNTER, &range, limit).await.expect("scanned");
+        let keys: Vec<_> = rows.iter().map(|(key, _)| String::from_utf8_lossy(key).into_owned()).collect();
+        assert_eq!(keys.join(" "), expected);
+        assert_eq!(reader.into_guards(), [Guard::Unchanged(view.revision())]);
+    }
+}
