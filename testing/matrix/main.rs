@@ -1,1 +1,6 @@
-#[test] fn x(){}
+//! The contract matrix: for every row, what its columns promise, through the real front end on the memory engine. A new row brings its
+//! tests with it: it only needs an example request.
+
+mod authorization;
+mod conditions;
+mod examples;

@@ -120,14 +120,13 @@ impl Request {
             value("if-unmodified-since").into(),
             value("range").into(),
         ];
-        let mut ours: Vec<String> = headers
+        let mut ours: Vec<(String, &str)> = headers
             .iter()
             .map(|(name, value)| (name.to_ascii_lowercase(), value.trim()))
             .filter(|(name, _)| name.starts_with("x-ms-"))
-            .map(|(name, value)| format!("{name}:{value}"))
             .collect();
         ours.sort();
-        lines.extend(ours);
+        lines.extend(ours.iter().map(|(name, value)| format!("{name}:{value}")));
         lines.push(format!("/{ACCOUNT}{}", self.path));
         let mut query: Vec<String> =
             self.query.iter().map(|(name, value)| format!("{}:{value}", name.to_ascii_lowercase())).collect();

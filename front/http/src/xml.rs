@@ -21,7 +21,10 @@ impl XmlWriter {
         let _ = write!(self.0, "<{name}");
         for (attribute, value) in attributes {
             let _ = write!(self.0, " {attribute}=\"");
-            self.text(value);
+            for part in value.split_inclusive('"') {
+                self.text(part.trim_end_matches('"'));
+                self.0.push_str(if part.ends_with('"') { "&quot;" } else { "" });
+            }
             self.0.push('"');
         }
         self.0.push('>');
@@ -55,7 +58,6 @@ impl XmlWriter {
                 '<' => self.0.push_str("&lt;"),
                 '>' => self.0.push_str("&gt;"),
                 '&' => self.0.push_str("&amp;"),
-                '"' => self.0.push_str("&quot;"),
                 // A reader would turn a bare carriage return into a line feed.
                 '\r' => self.0.push_str("&#xD;"),
                 // XML 1.0 has no way to write these at all.

@@ -1,0 +1,135 @@
+//! Success, ETags, conditional headers and lease ids, as the rows say (promises B1 to B5, B8, B9 as far as they are built).
+
+use contract::Service;
+use contract::operations::{Access, Conditions, LeaseCheck, ReturnsEtag};
+use env::Timestamp;
+use testing::Request;
+
+use crate::examples::{current, everything, example, world};
+
+const LEASE_ID: &str = "01234567-89ab-cdef-0123-456789abcdef";
+
+#[tokio::test]
+async fn every_operation_succeeds_with_its_status_and_etag() {
+    for row in Service::Blob.rows() {
+        for method in row.methods {
+            let world = world().await;
+            let mut request = example(row);
+            request.method = method.name().into();
+            let answer = world.send(&request).await;
+            assert_eq!(answer.status, row.status, "{:?} {}", row.id, answer.text());
+            assert_eq!(answer.header("etag").is_some(), row.etag == ReturnsEtag::Yes, "{:?}", row.id);
+            assert_eq!(answer.header("last-modified").is_some(), row.etag == ReturnsEtag::Yes, "{:?}", row.id);
+            for header in ["x-ms-request-id", "x-ms-version", "date", "server"] {
+                assert!(answer.header(header).is_some(), "{:?} lacks {header}", row.id);
+            }
+            assert!(method.name() != "HEAD" || answer.body.is_empty());
+        }
+    }
+}
+
+/// A write makes a new ETag; a read makes none (E4).
+#[tokio::test]
+async fn etags_change_with_writes_alone() {
+    for row in Service::Blob.rows() {
+        let world = world().await;
+        let before = current(&world, row).await;
+        let answer = world.send(&example(row)).await;
+        let shown = answer.header("etag").map(str::to_string);
+        match (row.access, shown) {
+            (Access::Read, Some(shown)) => assert_eq!(shown, before.0, "{:?}", row.id),
+            (Access::Write, Some(shown)) => assert!(shown > before.0, "{:?}: {shown} {}", row.id, before.0),
+            (_, None) => assert_eq!(row.etag, ReturnsEtag::No, "{:?}", row.id),
+        }
+        if row.access == Access::Read {
+            assert_eq!(current(&world, row).await, before, "{:?}", row.id);
+        }
+    }
+}
+
+#[tokio::test]
+async fn conditions_are_judged_as_the_row_says() {
+    for row in Service::Blob.rows() {
+        let world = world().await;
+        let (etag, modified) = current(&world, row).await;
+        let earlier = Timestamp::parse_http_date(&modified).expect("a date").minus_seconds(1).http_date();
+        let stale = "\"0x1234\"".to_string();
+        let ok = row.status;
+        // The headers, then what a read and a write answer.
+        let table: [(&[(&str, &str)], u16, u16); 15] = [
+            (&[("If-Match", &etag)], ok, ok),
+            (&[("If-Match", "*")], ok, ok),
+            (&[("If-Match", &stale)], 412, 412),
+            (&[("If-None-Match", &stale)], ok, ok),
+            (&[("If-None-Match", &etag)], 304, 412),
+            (&[("If-Modified-Since", &earlier)], ok, ok),
+            (&[("If-Modified-Since", &modified)], 304, 412),
+            (&[("If-Unmodified-Since", &modified)], ok, ok),
+            (&[("If-Unmodified-Since", &earlier)], 412, 412),
+            (&[("If-Match", &etag), ("If-Unmodified-Since", &modified)], ok, ok),
+            (&[("If-Match", &stale), ("If-Unmodified-Since", &modified)], 412, 412),
+            (&[("If-None-Match", &etag), ("If-Modified-Since", &modified)], 304, 412),
+            (&[("If-Match", &etag), ("If-None-Match", &stale)], ok, 400),
+            (&[("If-Modified-Since", "yesterday")], 400, 400),
+            (&[("If-Match", "")], 400, 400),
+        ];
+        for (headers, on_read, on_write) in table {
+            // Each from a fresh world: an operation that succeeds changes it.
+            let world = crate::examples::world().await;
+            let before = everything(&world).await;
+            let mut request = example(row);
+            for (name, value) in headers {
+                request = request.header(name, *value);
+            }
+            let answer = world.send(&request).await;
+            let expected = match row.conditions {
+                Conditions::OnRead => on_read,
+                Conditions::OnWrite | Conditions::OnCreate => on_write,
+                Conditions::Never if row.access == Access::Read && headers.iter().all(|(_, v)| *v != "yesterday" && !v.is_empty()) => ok,
+                // What nobody judges may be nonsense on a read, and is refused on a write.
+                Conditions::Never if row.access == Access::Read => continue,
+                Conditions::Never if headers.iter().all(|(_, v)| v.is_empty()) => continue,
+                Conditions::Never => 400,
+            };
+            assert_eq!(answer.status, expected, "{:?} {headers:?} {}", row.id, answer.text());
+            if expected >= 300 {
+                assert_eq!(everything(&world).await, before, "{:?} was refused and changed something", row.id);
+                let code = if matches!(expected, 304 | 412) { "ConditionNotMet" } else { answer.code() };
+                assert_eq!(answer.code(), code);
+                assert!(expected != 304 || answer.body.is_empty());
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn create_once() {
+    let world = world().await;
+    let once = |name: &str| {
+        Request::new(&format!("PUT box/{name}"))
+            .header("x-ms-blob-type", "BlockBlob")
+            .header("If-None-Match", "*")
+            .body("once")
+    };
+    assert_eq!(world.send(&once("fresh")).await.status, 201);
+    let again = world.send(&once("fresh")).await;
+    assert_eq!((again.status, again.code()), (409, "BlobAlreadyExists"));
+    let read = world.send(&Request::new("GET box/b").header("If-None-Match", "*")).await;
+    assert_eq!((read.status, read.code()), (400, "UnsatisfiableCondition"));
+}
+
+/// Nothing can be leased yet, so an id that is sent names no lease; operations without leases do not look.
+#[tokio::test]
+async fn lease_ids_are_checked_where_the_row_says() {
+    for row in Service::Blob.rows() {
+        let world = world().await;
+        let answer = world.send(&example(row).header("x-ms-lease-id", LEASE_ID)).await;
+        match row.lease {
+            LeaseCheck::Ignored => assert_eq!(answer.status, row.status, "{:?}", row.id),
+            LeaseCheck::IfGiven | LeaseCheck::IfLeased => {
+                assert_eq!(answer.status, 412, "{:?}", row.id);
+                assert!(answer.code().starts_with("LeaseNotPresentWith"), "{:?}", row.id);
+            }
+        }
+    }
+}
