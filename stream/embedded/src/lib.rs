@@ -96,6 +96,8 @@ pub struct Embedded {
     wakes: Sender<Wake>,
     closing: Arc<AtomicBool>,
     durability: Durability,
+    /// A power cut may have taken bodies from under an earlier, relaxed run.
+    lacks_bodies: bool,
     threads: Mutex<Option<Threads>>,
     /// Held to the end: views may outlive the engine, but not the directory's lock.
     _lock: Arc<File>,
@@ -140,7 +142,14 @@ impl Embedded {
         let disk = disk().map_err(doing("opening the segments of"))?;
         let segments = Segments::open(disk, options.segment_bytes_max, named);
         let segments = Arc::new(segments.map_err(doing("reading the segments of"))?);
-        recover::check_segments(&store, &segments)?;
+        let lacks_bodies = match recover::check_segments(&store, &segments) {
+            Ok(()) => opened.may_lack_bodies,
+            Err(OpenError::Damaged { words }) if opened.may_lack_bodies => {
+                tracing::warn!(words, "bodies are missing: a relaxed run did not end in order");
+                true
+            }
+            Err(error) => return Err(error),
+        };
 
         let alive = Arc::new(Alive::default());
         let stop = Arc::new(Stop::default());
@@ -184,6 +193,7 @@ impl Embedded {
             wakes,
             closing,
             durability: options.durability,
+            lacks_bodies,
             threads: Mutex::new(Some(Threads { commit, sweeper })),
             _lock: Arc::new(opened.lock),
         }))
@@ -207,7 +217,8 @@ impl Embedded {
         }
         self.store.db.persist(PersistMode::SyncAll).map_err(|error| fault("syncing the journal", error))?;
         let number = self.published.load(Ordering::Acquire);
-        let noted = Noted { number, closed: true };
+        // Everything is synced now; what was missing before still is.
+        let noted = Noted { number, closed: true, relaxed: self.lacks_bodies };
         note.write(noted).map_err(|error| Fault::io("writing the durable note", error))
     }
 

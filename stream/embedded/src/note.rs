@@ -16,6 +16,8 @@ use crate::key::{u32_at, u64_at};
 /// Slots lie in blocks of their own, so that a torn write cannot reach both.
 const SLOT_STRIDE: u64 = 4096;
 const SLOT_BYTES: usize = 21;
+const CLOSED: u8 = 1;
+const RELAXED: u8 = 2;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Noted {
@@ -23,6 +25,9 @@ pub struct Noted {
     pub number: u64,
     /// Whether the engine was closed in order: then nothing at all was being written, and nothing may be missing.
     pub closed: bool,
+    /// Whether a run that acknowledged commits before they were on the disk did not end in order, now or ever: then a
+    /// power cut may have taken bodies that records name.
+    pub relaxed: bool,
 }
 
 pub struct Note {
@@ -32,9 +37,9 @@ pub struct Note {
 }
 
 impl Note {
-    pub fn create(path: &Path) -> io::Result<Self> {
+    pub fn create(path: &Path, relaxed: bool) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
-        let mut note = Note { file, turn: 0, last: Noted { number: 0, closed: false } };
+        let mut note = Note { file, turn: 0, last: Noted { number: 0, closed: false, relaxed } };
         note.write(note.last)?;
         Ok(note)
     }
@@ -51,7 +56,7 @@ impl Note {
         let mut slot = [0; SLOT_BYTES];
         slot[..8].copy_from_slice(&self.turn.to_be_bytes());
         slot[8..16].copy_from_slice(&noted.number.to_be_bytes());
-        slot[16] = u8::from(noted.closed);
+        slot[16] = u8::from(noted.closed) * CLOSED | u8::from(noted.relaxed) * RELAXED;
         let sum = crc32c::crc32c(&slot[..17]);
         slot[17..].copy_from_slice(&sum.to_be_bytes());
         self.file.write_all_at(&slot, self.turn % 2 * SLOT_STRIDE)?;
@@ -67,7 +72,8 @@ fn read_slot(file: &File, slot: u64) -> Option<(u64, Noted)> {
     if u32_at(&stored, 17)? != crc32c::crc32c(&stored[..17]) {
         return None;
     }
-    Some((u64_at(&stored, 0)?, Noted { number: u64_at(&stored, 8)?, closed: stored[16] != 0 }))
+    let (closed, relaxed) = (stored[16] & CLOSED != 0, stored[16] & RELAXED != 0);
+    Some((u64_at(&stored, 0)?, Noted { number: u64_at(&stored, 8)?, closed, relaxed }))
 }
 
 #[cfg(test)]
@@ -78,15 +84,15 @@ mod tests {
     fn one_damaged_slot_leaves_the_other() {
         let dir = tempfile::tempdir().expect("a directory for the test");
         let path = dir.path().join("durable");
-        let mut note = Note::create(&path).expect("created");
-        note.write(Noted { number: 5, closed: false }).expect("written");
-        note.write(Noted { number: 9, closed: true }).expect("written");
+        let mut note = Note::create(&path, false).expect("created");
+        note.write(Noted { number: 5, closed: false, relaxed: false }).expect("written");
+        note.write(Noted { number: 9, closed: true, relaxed: true }).expect("written");
         let newest = note.turn % 2;
         let reopened = Note::open(&path).expect("opened").expect("a slot");
-        assert_eq!(reopened.last, Noted { number: 9, closed: true });
+        assert_eq!(reopened.last, Noted { number: 9, closed: true, relaxed: true });
         note.file.write_all_at(&[1], newest * SLOT_STRIDE + 12).expect("damaged");
         let reopened = Note::open(&path).expect("opened").expect("a slot");
-        assert_eq!(reopened.last, Noted { number: 5, closed: false });
+        assert_eq!(reopened.last, Noted { number: 5, closed: false, relaxed: false });
         note.file.write_all_at(&[1], (1 - newest) * SLOT_STRIDE + 12).expect("damaged");
         assert!(Note::open(&path).expect("opened").is_none());
     }

@@ -20,7 +20,7 @@ use crate::key;
 use crate::note::{Note, Noted};
 use crate::segments::Segments;
 use crate::store::{COMMIT_KEY, Store};
-use crate::{Options, extents, fault};
+use crate::{Durability, Options, extents, fault};
 
 const FORMAT: &str = "lazuli embedded 1\n";
 const FORMAT_FILE: &str = "FORMAT";
@@ -82,6 +82,8 @@ pub struct Opened {
     pub store: Store,
     pub note: Note,
     pub number: u64,
+    /// Whether a power cut may have taken bodies that records name: then their reads fail, and the start does not.
+    pub may_lack_bodies: bool,
     /// Held as long as the directory is in use.
     pub lock: File,
 }
@@ -104,11 +106,12 @@ pub fn open(options: &Options) -> Result<Opened, OpenError> {
     let Some(found) = found else {
         prepare(dir)?;
         let store = open_store(options)?;
-        let note = Note::create(&note_path).map_err(io("writing the durable note in"))?;
+        let relaxed = options.durability == Durability::Relaxed;
+        let note = Note::create(&note_path, relaxed).map_err(io("writing the durable note in"))?;
         write_durably(&format, FORMAT.as_bytes()).map_err(io("writing FORMAT in"))?;
         std::fs::remove_file(dir.join(CREATING_FILE)).map_err(io("removing CREATING in"))?;
         sync_directory(dir).map_err(io("syncing"))?;
-        return Ok(Opened { store, note, number: 0, lock });
+        return Ok(Opened { store, note, number: 0, may_lack_bodies: false, lock });
     };
     check_format(&format, &found)?;
     check_damaged(dir)?;
@@ -132,8 +135,10 @@ pub fn open(options: &Options) -> Result<Opened, OpenError> {
             note.last.number,
         )));
     }
-    note.write(Noted { number, closed: false }).map_err(io("writing the durable note in"))?;
-    Ok(Opened { store, note, number, lock })
+    let may_lack_bodies = note.last.relaxed;
+    let relaxed = may_lack_bodies || options.durability == Durability::Relaxed;
+    note.write(Noted { number, closed: false, relaxed }).map_err(io("writing the durable note in"))?;
+    Ok(Opened { store, note, number, may_lack_bodies, lock })
 }
 
 const RESTORE: &str = "restore the directory from a backup";

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use engine::{CommitError, ExtentSlice, Fault, GroupId};
-use fjall::Readable;
+use fjall::{PersistMode, Readable};
 
 use crate::alive::Alive;
 use crate::key::{self, Address};
@@ -164,7 +164,7 @@ impl Sweeper {
         if !self.durable || number == self.note.last.number {
             return Ok(());
         }
-        self.note.write(Noted { number, closed: false }).map_err(|error| {
+        self.note.write(Noted { number, ..self.note.last }).map_err(|error| {
             self.stop.set(format!("writing the durable note: {error}"));
             Fault::io("writing the durable note", error)
         })
@@ -213,7 +213,11 @@ impl Sweeper {
 
     /// Gives back what nobody can reach any more.
     fn bury(&self, work: &mut Work) -> Result<(), Fault> {
-        for (address, bytes) in self.alive.condemn() {
+        let condemned = self.alive.condemn();
+        if !condemned.is_empty() {
+            self.make_removals_durable()?;
+        }
+        for (address, bytes) in condemned {
             let start = u64::from(address.offset);
             self.segments.free(address.segment, start, start + extents::stored_bytes(u64::from(bytes)));
             work.touched.insert(address.segment);
@@ -228,6 +232,15 @@ impl Sweeper {
         Ok(())
     }
 
+    /// Space may be given back only when the removal of what named it is on the disk, or a power cut would bring back
+    /// records whose bytes are gone. With full durability it always is.
+    fn make_removals_durable(&self) -> Result<(), Fault> {
+        if self.durable {
+            return Ok(());
+        }
+        self.store.db.persist(PersistMode::SyncData).map_err(|error| fault("syncing the journal", error))
+    }
+
     /// Looks through a segment that is not written to: what no record names is given back, and if that is all, the file
     /// goes.
     fn clean_segment(&self, number: u64, work: &mut Work) -> Result<(), Fault> {
@@ -237,6 +250,7 @@ impl Sweeper {
             work.old_segments.push_back(number);
             return Ok(());
         };
+        self.make_removals_durable()?;
         if survey.live.is_empty() {
             return self.segments.remove(number).map_err(|error| Fault::io("removing an empty segment", error));
         }
