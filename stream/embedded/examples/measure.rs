@@ -4,14 +4,12 @@
 use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
-use std::sync::mpsc::channel;
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use engine::{
-    Batch, BoxFuture, Engine, ExtentSlice, Family, GroupId, Guard, PartitionId, Source, SourceError, Write,
-};
+use engine::{Batch, BoxFuture, Engine, ExtentSlice, Family, GroupId, Guard, PartitionId, Source, SourceError, Write};
 use lazuli_embedded::{Durability, Embedded, Options};
 use tokio::runtime::Runtime;
 
@@ -42,7 +40,10 @@ fn main() {
                 println!("  bare append + fdatasync, 4 MiB: {:.0} MB/s", bare_stream(&dir));
                 println!("  write_extent 4 MiB + commit: {:.0} MB/s", extents(&runtime, &engine, 1, 4 << 20));
                 println!("  the same, 4 at once: {:.0} MB/s", extents(&runtime, &engine, 4, 4 << 20));
-                println!("  64 KiB bodies, {CLIENTS} at once: {:.0} MB/s", extents(&runtime, &engine, CLIENTS, 64 << 10));
+                println!(
+                    "  64 KiB bodies, {CLIENTS} at once: {:.0} MB/s",
+                    extents(&runtime, &engine, CLIENTS, 64 << 10)
+                );
                 println!("  read_extent 4 MiB: {:.0} MB/s", reads(&runtime, &engine, 4 << 20));
                 println!("  read_extent 16 KiB: {:.0} MB/s", reads(&runtime, &engine, 16 << 10));
             }

@@ -231,9 +231,9 @@ pub fn write_now(segments: &Arc<Segments>, alive: &Arc<Alive>, parts: Vec<Bytes>
 fn missing(segments: &Segments, address: Address, error: io::Error) -> Fault {
     match error.kind() {
         // What a record names must be there: a missing or short file is damage, not an accident of this read.
-        io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof => Fault::Corrupt {
-            what: format!("{} at {}: {error}", segments.path(address.segment), address.offset),
-        },
+        io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof => {
+            Fault::Corrupt { what: format!("{} at {}: {error}", segments.path(address.segment), address.offset) }
+        }
         _ => Fault::io(format!("reading {}", segments.path(address.segment)), error),
     }
 }

@@ -165,8 +165,7 @@ impl Embedded {
         let shrunk = Arc::new(Mutex::new(HashSet::new()));
         let hints = Arc::clone(&shrunk);
         let hint = move |addresses| hints.lock().unwrap_or_else(PoisonError::into_inner).extend(addresses);
-        let (queue, commit) =
-            thread::start(core, Arc::clone(&stop), hint).map_err(doing("starting a thread for"))?;
+        let (queue, commit) = thread::start(core, Arc::clone(&stop), hint).map_err(doing("starting a thread for"))?;
         let sweeper = Sweeper {
             store: Arc::clone(&store),
             segments: Arc::clone(&segments),
@@ -338,7 +337,9 @@ fn fault(doing: &str, error: fjall::Error) -> Fault {
     use fjall::LsmError;
     match error {
         fjall::Error::Io(source) | fjall::Error::Storage(LsmError::Io(source)) => Fault::io(doing, source),
-        fjall::Error::Poisoned => Fault::Stopped { why: "an earlier write to the journal or a table failed".to_owned() },
+        fjall::Error::Poisoned => {
+            Fault::Stopped { why: "an earlier write to the journal or a table failed".to_owned() }
+        }
         fjall::Error::Storage(error) => Fault::Corrupt { what: format!("{doing}: {error}") },
         error => Fault::Other { doing: doing.to_owned(), detail: error.to_string() },
     }

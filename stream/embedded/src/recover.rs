@@ -31,6 +31,8 @@ const NOTE_FILE: &str = "durable";
 const FJALL_DIRECTORY: &str = "fjall";
 pub const SEGMENTS_DIRECTORY: &str = "segments";
 
+const KEYSPACES: [&str; 4] = ["records", "refs", "fences", "meta"];
+
 const MIB: u64 = 1024 * 1024;
 
 /// Why a directory was not opened.
@@ -105,7 +107,7 @@ pub fn open(options: &Options) -> Result<Opened, OpenError> {
     let note_path = dir.join(NOTE_FILE);
     let Some(found) = found else {
         prepare(dir)?;
-        let store = open_store(options)?;
+        let store = open_store(options, true)?;
         let relaxed = options.durability == Durability::Relaxed;
         let note = Note::create(&note_path, relaxed).map_err(io("writing the durable note in"))?;
         write_durably(&format, FORMAT.as_bytes()).map_err(io("writing FORMAT in"))?;
@@ -124,7 +126,7 @@ pub fn open(options: &Options) -> Result<Opened, OpenError> {
         Err(source) => return Err(OpenError::Io { doing: format!("reading {}", note_path.display()), source }),
     };
     let journals = Journals::measure(&dir.join(FJALL_DIRECTORY)).map_err(io("reading the journals in"))?;
-    let store = open_store(options)?;
+    let store = open_store(options, false)?;
     journals.check_uncut(dir, note.last)?;
     let number = newest_number(&store).map_err(|fault| damaged(format!("{}: {fault}; {RESTORE}", dir.display())))?;
     if number < note.last.number {
@@ -268,7 +270,8 @@ impl Journals {
                     end - left.len(),
                 );
                 // fjall has cut the damage away by now, so the next start could not see it.
-                let marked = write_durably(&dir.join(DAMAGED_FILE), words.as_bytes()).and_then(|()| sync_directory(dir));
+                let marked =
+                    write_durably(&dir.join(DAMAGED_FILE), words.as_bytes()).and_then(|()| sync_directory(dir));
                 return Err(match marked {
                     Ok(()) => damaged(words),
                     Err(error) => damaged(format!("{words} (and this could not be noted: {error})")),
@@ -295,7 +298,8 @@ fn end_of_content(file: &File) -> io::Result<u64> {
     Ok(0)
 }
 
-fn open_store(options: &Options) -> Result<Store, OpenError> {
+/// Opens fjall; `creating` says that its keyspaces may be missing.
+fn open_store(options: &Options, creating: bool) -> Result<Store, OpenError> {
     let path = options.dir.join(FJALL_DIRECTORY);
     let open = || -> fjall::Result<Store> {
         let db = Database::builder(&path)
@@ -306,10 +310,14 @@ fn open_store(options: &Options) -> Result<Store, OpenError> {
             .worker_threads(2)
             .max_cached_files(Some(256))
             .open()?;
-        let records = db.keyspace("records", || keyspace_options(16 * MIB, 0.75))?;
-        let refs = db.keyspace("refs", || keyspace_options(8 * MIB, 0.0))?;
-        let fences = db.keyspace("fences", || keyspace_options(MIB, 0.75))?;
-        let meta = db.keyspace("meta", || keyspace_options(MIB, 0.0))?;
+        // fjall would make a keyspace whose directory is gone anew, and empty.
+        if !creating && !KEYSPACES.iter().all(|name| db.keyspace_exists(name)) {
+            return Err(fjall::Error::Unrecoverable);
+        }
+        let records = db.keyspace(KEYSPACES[0], || keyspace_options(16 * MIB, 0.75))?;
+        let refs = db.keyspace(KEYSPACES[1], || keyspace_options(8 * MIB, 0.0))?;
+        let fences = db.keyspace(KEYSPACES[2], || keyspace_options(MIB, 0.75))?;
+        let meta = db.keyspace(KEYSPACES[3], || keyspace_options(MIB, 0.0))?;
         Ok(Store { db, records, refs, fences, meta })
     };
     // fjall panics on some kinds of damage (a stray name, a missing setting); at start that is a refusal like any other.
@@ -319,7 +327,9 @@ fn open_store(options: &Options) -> Result<Store, OpenError> {
             Err(OpenError::Io { doing: format!("opening the records in {}", path.display()), source })
         }
         Ok(Err(fjall::Error::Locked)) => Err(OpenError::Locked { dir: options.dir.clone() }),
-        Ok(Err(error)) => Err(damaged(format!("the records in {} cannot be read ({error}); {RESTORE}", path.display()))),
+        Ok(Err(error)) => {
+            Err(damaged(format!("the records in {} cannot be read ({error}); {RESTORE}", path.display())))
+        }
         Err(_) => Err(damaged(format!("the records in {} cannot be read; {RESTORE}", path.display()))),
     }
 }
@@ -334,7 +344,8 @@ fn keyspace_options(memtable_bytes: u64, hash_ratio: f32) -> KeyspaceCreateOptio
 }
 
 fn newest_number(store: &Store) -> Result<u64, Fault> {
-    let stored = store.db.snapshot().get(&store.meta, COMMIT_KEY).map_err(|error| fault("reading the number", error))?;
+    let stored =
+        store.db.snapshot().get(&store.meta, COMMIT_KEY).map_err(|error| fault("reading the number", error))?;
     match stored {
         None => Ok(0),
         Some(stored) => key::u64_at(&stored, 0).ok_or(Fault::Corrupt { what: "the newest commit number".to_owned() }),
@@ -388,5 +399,42 @@ pub fn check_segments(store: &Store, segments: &Segments) -> Result<(), OpenErro
             Some(next) => from = next,
             None => return Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sealed_journal_may_lose_zeros_and_nothing_else() {
+        let dir = tempfile::tempdir().expect("a directory for the test");
+        let fjall = dir.path().join(FJALL_DIRECTORY);
+        std::fs::create_dir(&fjall).expect("made");
+        let content = [vec![7; 300_000], vec![0; 700_000]].concat();
+        for name in ["3.jnl", "4.jnl", "10.jnl"] {
+            std::fs::write(fjall.join(name), &content).expect("written");
+        }
+        let cut = |name: &str, to| {
+            let file = OpenOptions::new().write(true).open(fjall.join(name)).expect("opened");
+            file.set_len(to).expect("cut");
+        };
+        let open = Noted { number: 0, closed: false, relaxed: false };
+        let measure = || Journals::measure(&fjall).expect("measured");
+        let before = measure();
+        cut("3.jnl", 300_000);
+        before.check_uncut(dir.path(), open).expect("only zeros went");
+        // After a crash the newest may end anywhere; after closing it may not.
+        let (crashed, closed) = (measure(), measure());
+        cut("10.jnl", 299_000);
+        crashed.check_uncut(dir.path(), open).expect("the end of the newest may be torn");
+        check_damaged(dir.path()).expect("nothing was marked");
+        let error = closed.check_uncut(dir.path(), Noted { closed: true, ..open }).expect_err("cut after closing");
+        assert!(error.to_string().contains("10.jnl is damaged after byte 299000"), "{error}");
+        let before = measure();
+        cut("4.jnl", 299_999);
+        std::fs::remove_file(fjall.join("4.jnl")).expect("fjall removes what it has flushed");
+        assert!(before.check_uncut(dir.path(), open).is_err());
+        assert!(check_damaged(dir.path()).expect_err("marked").to_string().contains("4.jnl"));
     }
 }

@@ -43,15 +43,28 @@ pub struct Store {
 
 /// One thing for the commit thread to do.
 pub enum Change {
-    Commit { partition: PartitionId, batch: Batch },
-    Fence { group: GroupId },
+    Commit {
+        partition: PartitionId,
+        batch: Batch,
+    },
+    Fence {
+        group: GroupId,
+    },
     /// Removes records of a fenced group.
-    Remove { keys: Vec<Bytes> },
+    Remove {
+        keys: Vec<Bytes>,
+    },
     /// A fenced group has no record left.
-    Swept { group: GroupId },
+    Swept {
+        group: GroupId,
+    },
     /// Lets the records that name `from` name the same bytes in `to`. Fails as a conflict if a record by now names bytes
     /// that were not copied.
-    Move { from: Address, to: Extent, copied: Vec<Copied> },
+    Move {
+        from: Address,
+        to: Extent,
+        copied: Vec<Copied>,
+    },
 }
 
 /// A run of bytes copied from one extent to another.
@@ -345,12 +358,7 @@ impl<'a> Stage<'a> {
     }
 
     /// Puts or deletes a record and keeps `refs` in step.
-    fn write_with(
-        &mut self,
-        key: Bytes,
-        value: Option<(Bytes, &Vec<ExtentSlice>)>,
-        number: u64,
-    ) -> Result<(), Fault> {
+    fn write_with(&mut self, key: Bytes, value: Option<(Bytes, &Vec<ExtentSlice>)>, number: u64) -> Result<(), Fault> {
         let old = self.slices(&key)?;
         let (value, new) = match value {
             Some((value, slices)) => (Some(value), slices.as_slice()),
@@ -433,12 +441,13 @@ impl<'a> Stage<'a> {
         for key in keys {
             let record = self.read(&key)?.and_then(key::decode_record);
             let Some(mut record) = record else {
-                return Err(Fault::Corrupt { what: format!("a reference to {from:?} from a record that is not there") });
+                return Err(Fault::Corrupt {
+                    what: format!("a reference to {from:?} from a record that is not there"),
+                });
             };
             for slice in record.slices.iter_mut().filter(|slice| Address::of(slice.extent) == from) {
-                let inside = |run: &&Copied| {
-                    run.from <= slice.offset && slice.offset + slice.bytes <= run.from + run.bytes
-                };
+                let inside =
+                    |run: &&Copied| run.from <= slice.offset && slice.offset + slice.bytes <= run.from + run.bytes;
                 let Some(run) = copied.iter().find(inside) else { return Ok(None) };
                 *slice = ExtentSlice { extent: to, offset: slice.offset - run.from + run.to, bytes: slice.bytes };
             }

@@ -123,7 +123,8 @@ pub fn scan_group(store: &Store, range: &GroupRange, limit: usize) -> Result<Pag
 }
 
 fn decode(key: &[u8], stored: Bytes) -> Result<Record, Fault> {
-    key::decode_record(stored).ok_or_else(|| Fault::Corrupt { what: format!("the record at {:?}", Bytes::copy_from_slice(key)) })
+    key::decode_record(stored)
+        .ok_or_else(|| Fault::Corrupt { what: format!("the record at {:?}", Bytes::copy_from_slice(key)) })
 }
 
 fn upper(prefix: Vec<u8>) -> Bound<Vec<u8>> {

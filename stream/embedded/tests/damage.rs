@@ -39,7 +39,10 @@ fn a_directory_in_use_is_refused() {
     let error = Embedded::open(Options::new(dir.path())).err().expect("refused");
     assert!(matches!(&error, OpenError::Locked { .. }));
     let words = error.to_string();
-    assert!(words.contains("in use by another process") && words.contains(&dir.path().display().to_string()), "{words}");
+    assert!(
+        words.contains("in use by another process") && words.contains(&dir.path().display().to_string()),
+        "{words}"
+    );
     drop(engine);
     Embedded::open(Options::new(dir.path())).expect("opens when the other is gone");
 }
@@ -221,6 +224,27 @@ fn a_changed_byte_in_the_journal_is_refused_every_time() {
             assert!(words.contains("backup") || words.contains("opening the records"), "at {at}: {words}");
         }
     }
+}
+
+#[test]
+fn a_missing_part_of_the_records_is_refused_and_not_made_anew() {
+    let dir = tempfile::tempdir().expect("a directory");
+    filled(dir.path(), Durability::Full);
+    let spaces = fs::read_dir(dir.path().join("fjall/keyspaces")).expect("keyspaces");
+    let spaces: Vec<PathBuf> = spaces.map(|entry| entry.expect("an entry").path()).collect();
+    assert!(spaces.len() >= 4);
+    for space in spaces {
+        let kept = tempfile::tempdir().expect("a directory");
+        copy(dir.path(), kept.path());
+        let name = space.file_name().expect("a name");
+        fs::remove_dir_all(kept.path().join("fjall/keyspaces").join(name)).expect("removed");
+        for _ in 0..2 {
+            let words = refusal(Options::new(kept.path()));
+            assert!(words.contains("backup") || words.contains("opening the records"), "{name:?}: {words}");
+        }
+    }
+    fs::remove_dir_all(dir.path().join("fjall")).expect("removed");
+    assert!(refusal(Options::new(dir.path())).contains("journals"));
 }
 
 #[test]

@@ -268,7 +268,10 @@ fn after_a_failed_sync_nothing_is_accepted_until_reopened() {
         disk.0.fail_syncs.store(false, Ordering::SeqCst);
         for again in [named, batch([put("c", "1", vec![])])] {
             let outcome = engine.commit(&partition("p"), again).await;
-            assert!(matches!(&outcome, Err(CommitError::Fault(Fault::Stopped { why })) if why.contains("broken")), "{outcome:?}");
+            assert!(
+                matches!(&outcome, Err(CommitError::Fault(Fault::Stopped { why })) if why.contains("broken")),
+                "{outcome:?}"
+            );
         }
         assert!(matches!(engine.fence(&partition("p").group).await, Err(Fault::Stopped { .. })));
         let written = engine.write_extent(&mut Whole(body(3, 10)), 10).await;

@@ -96,7 +96,8 @@ fn a_mostly_dead_body_is_moved_and_its_record_keeps_value_and_revision() {
         commit(&engine, "p", [put("whole", "v", vec![ExtentSlice::whole(extent)])]).await;
         drop(pin);
         let parts = [(3_000_000, 512), (17, 4000), (3_000_400, 512)];
-        let slices: Vec<_> = parts.iter().map(|(offset, bytes)| ExtentSlice { extent, offset: *offset, bytes: *bytes }).collect();
+        let slices: Vec<_> =
+            parts.iter().map(|(offset, bytes)| ExtentSlice { extent, offset: *offset, bytes: *bytes }).collect();
         let revision = commit(&engine, "p", [put("part", "v", slices), delete("whole")]).await;
         // A view from before the move goes on reading the old place.
         let old = engine.view(&p).await.expect("a view");
@@ -117,7 +118,10 @@ fn a_mostly_dead_body_is_moved_and_its_record_keeps_value_and_revision() {
         assert_eq!((record.value, record.revision), (key("v"), revision));
         assert_ne!(record.slices[0].extent, extent);
         for (slice, (offset, bytes)) in record.slices.iter().zip(parts) {
-            assert_eq!(read(&engine, *slice).await.expect("readable"), content[offset as usize..(offset + bytes) as usize]);
+            assert_eq!(
+                read(&engine, *slice).await.expect("readable"),
+                content[offset as usize..(offset + bytes) as usize]
+            );
         }
         // Who kept the old slices from an older view is told to look again.
         let stale = engine.commit(&p, batch([put("part", "w", before.slices)])).await;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use engine::{
-    Batch, BoxFuture, Engine, ExtentSlice, Family, Guard, GroupId, PartitionId, Pin, Revision, Source, SourceError,
+    Batch, BoxFuture, Engine, ExtentSlice, Family, GroupId, Guard, PartitionId, Pin, Revision, Source, SourceError,
     Write,
 };
 use lazuli_embedded::{Embedded, Options};

@@ -145,7 +145,8 @@ fn sizes(harness: &dyn Harness) {
 fn apart(harness: &dyn Harness) {
     let engine = harness.fresh();
     harness.run(Box::pin(async move {
-        let places = [("g", "", "k"), ("g", "k", ""), ("gk", "", ""), ("g", "k\0", ""), ("g", "k", "\0"), ("h", "", "k")];
+        let places =
+            [("g", "", "k"), ("g", "k", ""), ("gk", "", ""), ("g", "k\0", ""), ("g", "k", "\0"), ("h", "", "k")];
         for (at, (of, name, key)) in places.iter().enumerate() {
             let p = PartitionId { group: group(of), key: bytes(name) };
             let in_parts = Write::Put { family: PARTS, key: bytes(key), value: bytes("parts"), slices: Vec::new() };
@@ -168,12 +169,14 @@ fn view_stands_still(harness: &dyn Harness) {
         commit(&engine, &p, writes([put("a", "1"), put("b", "1")])).await;
         let view = engine.view(&p).await.expect("a view");
         for turn in 0..20 {
-            commit(&engine, &p, writes([put("a", turn.to_string()), put(format!("new {turn}"), ""), delete("b")])).await;
+            commit(&engine, &p, writes([put("a", turn.to_string()), put(format!("new {turn}"), ""), delete("b")]))
+                .await;
         }
         assert_eq!(view.get(HEADS, b"a").await.expect("a read").expect("there").value, "1");
         assert_eq!(view.get(HEADS, b"b").await.expect("a read").expect("there").value, "1");
         let all = crate::KeyRange { start: std::ops::Bound::Unbounded, end: std::ops::Bound::Unbounded };
-        let keys: Vec<Bytes> = view.scan(HEADS, &all, 100).await.expect("a scan").into_iter().map(|row| row.0).collect();
+        let keys: Vec<Bytes> =
+            view.scan(HEADS, &all, 100).await.expect("a scan").into_iter().map(|row| row.0).collect();
         assert_eq!(keys, ["a", "b"]);
         assert!(is_conflict(engine.commit(&p, guarded([Guard::Unchanged(view.revision())], [put("c", "")])).await));
         let now = engine.view(&p).await.expect("a view");

@@ -41,7 +41,9 @@ async fn can_be_named(engine: &Arc<dyn Engine>, extent: Extent) -> bool {
 fn bytes_come_back(harness: &dyn Harness) {
     let engine = harness.fresh();
     harness.run(Box::pin(async move {
-        for (seed, length) in [1, 100, 65_535, 65_536, 65_537, 262_144, 262_145, 1_000_000, 4 << 20].into_iter().enumerate() {
+        for (seed, length) in
+            [1, 100, 65_535, 65_536, 65_537, 262_144, 262_145, 1_000_000, 4 << 20].into_iter().enumerate()
+        {
             let content = body(seed as u64, length);
             let pin = write(&engine, &content).await;
             assert_eq!(pin.extent().bytes, length as u64);
@@ -299,9 +301,14 @@ fn small_part(harness: &dyn Harness) {
         let content = body(5, 2 << 20);
         let pin = write(&engine, &content).await;
         let whole = ExtentSlice::whole(pin.extent());
-        let revision = commit(&engine, &p, writes([put_with("a", "v", vec![whole]), put_with("b", "v", vec![whole])])).await;
+        let revision =
+            commit(&engine, &p, writes([put_with("a", "v", vec![whole]), put_with("b", "v", vec![whole])])).await;
         drop(pin);
-        let few = vec![slice(whole.extent, 1_000_003, 512), slice(whole.extent, 17, 100), slice(whole.extent, 1_000_100, 900)];
+        let few = vec![
+            slice(whole.extent, 1_000_003, 512),
+            slice(whole.extent, 17, 100),
+            slice(whole.extent, 1_000_100, 900),
+        ];
         commit(&engine, &p, writes([put_with("c", "v", few), delete("a")])).await;
         commit(&engine, &p, guarded([at("b", revision)], [delete("b")])).await;
         for _ in 0..3 {

@@ -14,8 +14,26 @@ pub(super) const ALL: &[(&str, Behaviour)] = &[
 
 /// Keys whose order a naive encoding gets wrong.
 const TRICKY: &[&[u8]] = &[
-    b"", b"\0", b"\0\0", b"\0\x01", b"\0\xff", b"\0\xff\0", b"\x01", b"\x01\0", b"a", b"a\0", b"a\0\0", b"a\0\x01", b"a\0b",
-    b"a\x01", b"aa", b"b", b"\xfe", b"\xff", b"\xff\0", b"\xff\xff",
+    b"",
+    b"\0",
+    b"\0\0",
+    b"\0\x01",
+    b"\0\xff",
+    b"\0\xff\0",
+    b"\x01",
+    b"\x01\0",
+    b"a",
+    b"a\0",
+    b"a\0\0",
+    b"a\0\x01",
+    b"a\0b",
+    b"a\x01",
+    b"aa",
+    b"b",
+    b"\xfe",
+    b"\xff",
+    b"\xff\0",
+    b"\xff\xff",
 ];
 
 fn pairs() -> Vec<(&'static [u8], &'static [u8])> {
@@ -104,7 +122,12 @@ async fn pages(engine: &Arc<dyn Engine>, mut range: GroupRange, limit: usize) ->
 }
 
 fn whole_group() -> GroupRange {
-    GroupRange { group: group("group"), family: HEADS, start: ScanStart::AtPartition(Bytes::new()), before_partition: None }
+    GroupRange {
+        group: group("group"),
+        family: HEADS,
+        start: ScanStart::AtPartition(Bytes::new()),
+        before_partition: None,
+    }
 }
 
 fn group_scan(harness: &dyn Harness) {
