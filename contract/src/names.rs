@@ -64,6 +64,10 @@ impl BlobName {
         if text.is_empty() || text.chars().any(|c| c.is_control() || is_noncharacter(c)) {
             return Err(ErrorCode::InvalidUri.into());
         }
+        // Clients and proxies take dot segments out of paths, so that such a blob could be written and never found again.
+        if text.split('/').any(|segment| segment == "." || segment == "..") {
+            return Err(ErrorCode::InvalidUri.into());
+        }
         if text.chars().count() > BLOB_NAME_CHARS_MAX || text.split('/').count() > BLOB_NAME_SEGMENTS_MAX {
             return Err(ErrorCode::OutOfRangeInput.into());
         }
@@ -154,6 +158,7 @@ mod tests {
         for (name, expected) in [
             ("b", "ok"), ("dir/b", "ok"), ("a//b", "ok"), (" ", "ok"), ("a.", "ok"), ("a/", "ok"), ("\u{1f600}", "ok"),
             ("", "InvalidUri"), ("a\u{0}", "InvalidUri"), ("a\n", "InvalidUri"), ("a\u{85}", "InvalidUri"),
+            ("..", "InvalidUri"), ("a/./b", "InvalidUri"), ("a/.../b", "ok"),
             ("a\u{fffe}", "InvalidUri"), ("a\u{1fffe}", "InvalidUri"), ("a\u{fdd0}", "InvalidUri"),
         ] {
             check(BlobName::parse(name), expected);

@@ -2,5 +2,6 @@
 //! tests with it: it only needs an example request.
 
 mod authorization;
+mod bad_input;
 mod conditions;
 mod examples;
