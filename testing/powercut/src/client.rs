@@ -242,8 +242,11 @@ fn read_response(from: &mut BufReader<TcpStream>, is_head: bool) -> Result<Respo
         }
     }
     let length = response.header("content-length").and_then(|n| n.parse().ok()).unwrap_or(0);
-    response.body = vec![0; length];
-    from.read_exact(&mut response.body)?;
+    from.take(length).read_to_end(&mut response.body)?;
+    if (response.body.len() as u64) < length {
+        // How a server says that the rest of a body cannot be read when the head is already on its way.
+        return Err(Error::new(ErrorKind::UnexpectedEof, format!("broke off after {} of {length} bytes", response.body.len())));
+    }
     Ok(response)
 }
 

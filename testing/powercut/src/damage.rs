@@ -1,7 +1,8 @@
 //! Damage to each kind of file in a data directory: a flipped bit, a page of zeros, a lost tail, a file that is gone.
 //!
 //! 1. Either the program refuses to start and names the file, or it starts and every read gives the right bytes or a 5xx.
-//! 2. Never wrong bytes, and nothing acknowledged is silently missing: that holds for the end of the commit log too, once
+//! 2. A start that is refused changes nothing: once the damage is undone, everything is there.
+//! 3. Never wrong bytes, and nothing acknowledged is silently missing: that holds for the end of the commit log too, once
 //!    it has had a moment to be noted.
 //!
 //! Needs no privilege and no special disk: it works on copies of a directory.
@@ -11,7 +12,7 @@ use crate::faults::Report;
 use crate::history::{History, Scribe};
 use crate::judge::{Fault, Finding, Window, judge, strangers, survey};
 use crate::record::files_below;
-use crate::subject::Subject;
+use crate::subject::{Running, Subject};
 use crate::volume::run;
 use crate::workload::{Complaints, Worker};
 use std::collections::BTreeMap;
@@ -130,6 +131,21 @@ fn inflict(file: &Path, damage: Damage) -> std::io::Result<()> {
     }
 }
 
+/// Gives back what the damage took, and nothing else: what the program did to the file in the meantime stays.
+fn heal(file: &Path, original: &Path, damage: Damage) -> std::io::Result<()> {
+    let whole = fs::read(original)?;
+    let give = |at: u64, bytes: usize| {
+        let file = File::options().create(true).truncate(false).write(true).open(file)?;
+        file.write_all_at(&whole[at as usize..at as usize + bytes], at)
+    };
+    match damage {
+        Damage::Gone => fs::write(file, &whole),
+        Damage::Tail { bytes } => give(whole.len() as u64 - bytes, bytes as usize),
+        Damage::Page { at } => give(at, (whole.len() - at as usize).min(4096)),
+        Damage::Bit { at, .. } => give(at, 1),
+    }
+}
+
 fn examine(
     subject: &Subject, pristine: &Path, copy: &Path, work: &Path, history: &History, damage: Option<(&Path, Damage)>,
 ) -> Result<(Vec<Finding>, usize), String> {
@@ -138,26 +154,41 @@ fn examine(
     if let Some((file, damage)) = damage {
         inflict(&copy.join(file), damage).map_err(|e| format!("damage {}: {e}", file.display()))?;
     }
-    let running = match subject.start(copy, &work.join("server.log")) {
-        Ok(running) => running,
-        Err(error) => {
-            let Some((file, _)) = damage else { return Ok((vec![Finding::new(Fault::Unavailable, error)], 0)) };
-            let name = file.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-            let is_clear = error.contains(&name) && !error.contains("panicked") && !error.contains("not ready within");
-            return Ok((if is_clear { vec![] } else { vec![Finding::new(Fault::Unavailable, format!("refuses without naming the file: {error}"))] }, 1));
+    let log = work.join("server.log");
+    let running = match (subject.start(copy, &log), damage) {
+        (Ok(running), _) => running,
+        (Err(error), None) => return Ok((vec![Finding::new(Fault::Unavailable, error)], 0)),
+        (Err(error), Some((file, damage))) => {
+            let mut findings = Vec::new();
+            // The record store does not say in which of its files it stumbled; its directory must do then.
+            let is_clear = error.contains(&*copy.to_string_lossy()) && !error.contains("panicked") && !error.contains("not ready within");
+            if !is_clear {
+                findings.push(Finding::new(Fault::Unavailable, format!("refuses without naming the place: {error}")));
+            }
+            let healed = heal(&copy.join(file), &pristine.join(file), damage).map_err(|e| format!("its directory is gone: {e}"));
+            let (after, checked) = match healed.and_then(|()| subject.start(copy, &log)) {
+                Ok(running) => look(running, history),
+                Err(error) => (vec![Finding::new(Fault::Lost, format!("does not start any more: {error}"))], 0),
+            };
+            findings.extend(after.into_iter().map(|f| Finding::new(f.fault, format!("the refused start made it worse: after the damage was undone: {}", f.detail))));
+            return Ok((findings, checked));
         }
     };
-    let seen = survey(&mut *running.connect(), &[history]);
-    let is_alive = running.is_alive();
-    running.kill();
-    let (mut findings, checked) = judge(history, &seen, Window::at(usize::MAX - 1));
-    findings.extend(strangers(&[history], &seen));
+    let (mut findings, checked) = look(running, history);
     if damage.is_some() {
-        // A read that fails in words is what should happen; one that finds nobody there is not.
-        findings.retain(|f| f.fault != Fault::Unavailable || !f.detail.contains(": 5"));
-    }
-    if !is_alive {
-        findings.push(Finding::new(Fault::Unavailable, "the program exited while it was read from"));
+        // A read that fails in words, or breaks off, is what should happen; one that finds nobody there is not.
+        findings.retain(|f| f.fault != Fault::Unavailable || !(f.detail.contains(": 5") || f.detail.contains("broke off")));
     }
     Ok((findings, checked))
+}
+
+fn look(running: Running, history: &History) -> (Vec<Finding>, usize) {
+    let seen = survey(&mut *running.connect(), &[history]);
+    let (mut findings, checked) = judge(history, &seen, Window::at(usize::MAX - 1));
+    findings.extend(strangers(&[history], &seen));
+    if !running.is_alive() {
+        findings.push(Finding::new(Fault::Unavailable, "the program exited while it was read from"));
+    }
+    running.kill();
+    (findings, checked)
 }

@@ -209,7 +209,8 @@ fn fill(subject: &Subject, work: &Path, seed: u64, left: u64, label: &str, repor
             started.kill();
         }
         Err(error) => {
-            let is_clear = !error.contains("panicked") && error.contains(DATA) && error.to_lowercase().contains("space");
+            let names_the_cause = ["space", "free", "full"].iter().any(|word| error.to_lowercase().contains(word));
+            let is_clear = names_the_cause && error.contains(DATA) && !error.contains("panicked");
             if !is_clear {
                 report.add(label, [Finding::new(Fault::Unavailable, format!("refuses to start on a full disk without saying so: {error}"))]);
             }

@@ -219,7 +219,8 @@ fn tell(options: &Options, what: &str, taken: &Taken, tally: &Tally) -> bool {
     is_well
 }
 
-fn tell_report(options: &Options, what: &str, report: faults::Report) -> bool {
+fn tell_report(options: &Options, what: &str, mut report: faults::Report) -> bool {
+    report.findings.sort_by_key(|(_, finding)| finding.fault); // the worst first
     for (label, finding) in report.findings.iter().take(30) {
         println!("  {label}: {:?}: {}", finding.fault, finding.detail);
     }

@@ -78,8 +78,11 @@ pub fn some_cuts(recording: &Recording, wanted: usize, seed: u64) -> Vec<Cut> {
             chosen.push(of_kind[at as usize]);
             at += stride;
         }
+        // The end of the log is where most has been acknowledged.
+        chosen.extend(of_kind.last());
     }
     chosen.sort();
+    chosen.dedup();
     chosen
 }
 
