@@ -56,7 +56,7 @@ impl Note {
         let mut slot = [0; SLOT_BYTES];
         slot[..8].copy_from_slice(&self.turn.to_be_bytes());
         slot[8..16].copy_from_slice(&noted.number.to_be_bytes());
-        slot[16] = u8::from(noted.closed) * CLOSED | u8::from(noted.relaxed) * RELAXED;
+        slot[16] = (u8::from(noted.closed) * CLOSED) | (u8::from(noted.relaxed) * RELAXED);
         let sum = crc32c::crc32c(&slot[..17]);
         slot[17..].copy_from_slice(&sum.to_be_bytes());
         self.file.write_all_at(&slot, self.turn % 2 * SLOT_STRIDE)?;

@@ -285,11 +285,17 @@ impl Journals {
 /// Where the zeros at the end of a file begin.
 fn end_of_content(file: &File) -> io::Result<u64> {
     let mut end = file.metadata()?.len();
-    let mut buffer = vec![0; 256 * 1024];
+    let zeros = vec![0; 256 * 1024];
+    let mut buffer = zeros.clone();
     while end > 0 {
         let from = end.saturating_sub(buffer.len() as u64);
         let part = &mut buffer[..(end - from) as usize];
         file.read_exact_at(part, from)?;
+        // Compared as a whole first: a new journal is 64 MiB of zeros, and starting should not take long.
+        if part[..] == zeros[..part.len()] {
+            end = from;
+            continue;
+        }
         if let Some(last) = part.iter().rposition(|byte| *byte != 0) {
             return Ok(from + last as u64 + 1);
         }

@@ -77,6 +77,15 @@ pub struct Copied {
 
 pub type Outcome = Result<Revision, CommitError>;
 
+/// A record to be put, as it is stored, and what it names.
+struct NewRecord {
+    stored: Bytes,
+    slices: Vec<ExtentSlice>,
+}
+
+/// Keys with what is to be put there, or `None` to delete.
+type Writes = Vec<(Bytes, Option<NewRecord>)>;
+
 pub struct Core {
     store: Arc<Store>,
     alive: Arc<Alive>,
@@ -145,106 +154,104 @@ impl Core {
         std::mem::take(&mut self.shrunk)
     }
 
+    /// Stages one change. What it needs is read before anything is staged, so that a record that cannot be read fails the
+    /// one change that needs it and leaves the others alone; an error from here is one that came too late for that.
     fn stage(&mut self, stage: &mut Stage<'_>, change: Change) -> Result<Outcome, Fault> {
-        match change {
-            Change::Commit { partition, batch } => self.stage_commit(stage, &partition, batch),
-            Change::Fence { group } => {
-                if !stage.fenced.contains(&group) && !stage.is_fenced_in_store(&group)? {
-                    self.unfenced.remove(&group);
-                    stage.fenced.insert(group);
-                    self.number += 1;
-                    stage.changed = true;
-                }
-                Ok(Ok(Revision(self.number)))
+        let mut claims = Claims::default();
+        let staged = match &change {
+            Change::Commit { partition, batch } => self.prepare_commit(stage, &mut claims, partition, batch),
+            // A group that is fenced already is fenced again, which changes nothing.
+            Change::Fence { .. } | Change::Swept { .. } => Ok(Vec::new()),
+            Change::Remove { keys } => prepare_removal(stage, keys),
+            Change::Move { from, to, copied } => self.prepare_move(stage, &mut claims, *from, *to, copied),
+        };
+        let writes = match staged {
+            Ok(writes) => writes,
+            Err(error) => {
+                claims.give_back(stage, &self.alive);
+                return Ok(Err(error));
             }
-            Change::Remove { keys } => {
-                self.number += 1;
-                stage.changed = true;
-                for key in keys {
-                    stage.write(key, None, self.number)?;
-                }
-                Ok(Ok(Revision(self.number)))
-            }
-            Change::Swept { group } => {
-                self.number += 1;
-                stage.changed = true;
-                stage.swept.insert(group);
-                Ok(Ok(Revision(self.number)))
-            }
-            Change::Move { from, to, copied } => {
-                let moved = stage.moved_records(from, to, &copied)?;
-                let Some(moved) = moved.filter(|moved| !moved.is_empty()) else {
-                    return Ok(Err(CommitError::Conflict));
-                };
-                let mut claims = Claims::default();
-                if !claims.claim(stage, &self.alive, Address::of(to))? {
-                    return Ok(Err(CommitError::Conflict));
-                }
-                stage.claimed.extend(claims.kept());
-                self.number += 1;
-                stage.changed = true;
-                for (key, value) in moved {
-                    stage.write(key, Some(value), self.number)?;
-                }
-                Ok(Ok(Revision(self.number)))
-            }
+        };
+        stage.claimed.extend(claims.kept());
+        stage.changed = true;
+        self.number += 1;
+        for (key, value) in writes {
+            stage.write(key, value, self.number)?;
         }
+        match change {
+            Change::Commit { partition, .. } => self.newest[slot(&partition)] = self.number,
+            Change::Fence { group } => {
+                self.unfenced.remove(&group);
+                stage.fenced.insert(group);
+            }
+            Change::Swept { group } => drop(stage.swept.insert(group)),
+            Change::Remove { .. } | Change::Move { .. } => {}
+        }
+        Ok(Ok(Revision(self.number)))
     }
 
-    fn stage_commit(&mut self, stage: &mut Stage<'_>, partition: &PartitionId, batch: Batch) -> Result<Outcome, Fault> {
+    fn prepare_commit(
+        &mut self,
+        stage: &mut Stage<'_>,
+        claims: &mut Claims,
+        partition: &PartitionId,
+        batch: &Batch,
+    ) -> Result<Writes, CommitError> {
         if self.is_fenced(stage, &partition.group)? {
-            return Ok(Err(CommitError::Fenced));
+            return Err(CommitError::Fenced);
         }
-        let slot = slot(partition);
         for guard in &batch.guards {
             let holds = match guard {
                 Guard::At { family, key, revision } => {
-                    match stage.read(&Bytes::from(key::record_key(partition, *family, key)))? {
-                        Some(stored) => key::decode_revision(&stored) == Some(*revision),
-                        None => false,
-                    }
+                    let stored = stage.read(&Bytes::from(key::record_key(partition, *family, key)))?;
+                    stored.is_some_and(|stored| key::decode_revision(&stored) == Some(*revision))
                 }
                 Guard::Absent { family, key } => {
                     stage.read(&Bytes::from(key::record_key(partition, *family, key)))?.is_none()
                 }
-                Guard::Unchanged(revision) => self.newest[slot] <= revision.0,
+                Guard::Unchanged(revision) => self.newest[slot(partition)] <= revision.0,
             };
             if !holds {
-                return Ok(Err(CommitError::Conflict));
+                return Err(CommitError::Conflict);
             }
         }
-        let mut claims = Claims::default();
-        let number = self.number + 1;
+        let revision = Revision(self.number + 1);
         let mut writes = Vec::with_capacity(batch.writes.len());
         for write in &batch.writes {
-            match write {
-                Write::Delete { family, key } => writes.push((key::record_key(partition, *family, key), None)),
+            let (family, key, stored) = match write {
+                Write::Delete { family, key } => (family, key, None),
                 Write::Put { family, key, value, slices } => {
-                    let record_key = Bytes::from(key::record_key(partition, *family, key));
-                    let fresh = distinct(slices);
-                    if !fresh.is_empty() {
-                        let old = stage.slices(&record_key)?;
-                        // What the record named before is alive by that; only what it names anew is in question.
-                        for address in fresh.into_iter().filter(|address| !names(&old, *address)) {
-                            if !claims.claim(stage, &self.alive, address)? {
-                                claims.give_back(stage, &self.alive);
-                                return Ok(Err(CommitError::Conflict));
-                            }
-                        }
-                    }
-                    let stored = key::encode_record(Revision(number), slices, value);
-                    writes.push((record_key.into(), Some((stored, slices))));
+                    let stored = key::encode_record(revision, slices, value);
+                    (family, key, Some(NewRecord { stored, slices: slices.clone() }))
+                }
+            };
+            let key = Bytes::from(key::record_key(partition, *family, key));
+            let old = stage.slices(&key)?;
+            for address in stored.iter().flat_map(|stored| distinct(&stored.slices)) {
+                // What the record named before is alive by that; only what it names anew is in question.
+                if !names(&old, address) && !claims.claim(stage, &self.alive, address)? {
+                    return Err(CommitError::Conflict);
                 }
             }
+            writes.push((key, stored));
         }
-        stage.claimed.extend(claims.kept());
-        self.number = number;
-        self.newest[slot] = number;
-        stage.changed = true;
-        for (record_key, value) in writes {
-            stage.write_with(Bytes::from(record_key), value, number)?;
+        Ok(writes)
+    }
+
+    fn prepare_move(
+        &mut self,
+        stage: &mut Stage<'_>,
+        claims: &mut Claims,
+        from: Address,
+        to: Extent,
+        copied: &[Copied],
+    ) -> Result<Writes, CommitError> {
+        let moved = stage.moved_records(from, to, copied)?;
+        let moved = moved.filter(|moved| !moved.is_empty()).ok_or(CommitError::Conflict)?;
+        if !claims.claim(stage, &self.alive, Address::of(to))? {
+            return Err(CommitError::Conflict);
         }
-        Ok(Ok(Revision(number)))
+        Ok(moved)
     }
 
     fn is_fenced(&mut self, stage: &Stage<'_>, group: &GroupId) -> Result<bool, Fault> {
@@ -273,6 +280,14 @@ fn slot(partition: &PartitionId) -> usize {
     let mut hasher = DefaultHasher::new();
     partition.hash(&mut hasher);
     hasher.finish() as usize % SLOTS
+}
+
+/// The old records are read into the stage, where writing will look for them.
+fn prepare_removal(stage: &mut Stage<'_>, keys: &[Bytes]) -> Result<Writes, CommitError> {
+    for key in keys {
+        stage.slices(key)?;
+    }
+    Ok(keys.iter().map(|key| (key.clone(), None)).collect())
 }
 
 fn distinct(slices: &[ExtentSlice]) -> Vec<Address> {
@@ -346,27 +361,14 @@ impl<'a> Stage<'a> {
         }
     }
 
-    fn write(&mut self, key: Bytes, value: Option<Bytes>, number: u64) -> Result<(), Fault> {
-        let slices = match &value {
-            None => Vec::new(),
-            Some(stored) => {
-                let unreadable = || Fault::Corrupt { what: format!("the header of record {key:?}") };
-                key::decode_header(stored).ok_or_else(unreadable)?.1
-            }
-        };
-        self.write_with(key, value.map(|value| (value, &slices)), number)
-    }
-
     /// Puts or deletes a record and keeps `refs` in step.
-    fn write_with(&mut self, key: Bytes, value: Option<(Bytes, &Vec<ExtentSlice>)>, number: u64) -> Result<(), Fault> {
+    fn write(&mut self, key: Bytes, record: Option<NewRecord>, number: u64) -> Result<(), Fault> {
         let old = self.slices(&key)?;
-        let (value, new) = match value {
-            Some((value, slices)) => (Some(value), slices.as_slice()),
-            None => (None, &[][..]),
-        };
+        let new = record.as_ref().map_or(&[][..], |record| &record.slices);
         if !old.is_empty() || !new.is_empty() {
             self.write_refs(&key, &old, new, number)?;
         }
+        let value = record.map(|record| record.stored);
         let staged = self.records.get_mut(&key).expect("reading the record's slices put it on the stage");
         // Deleting what is not there would only leave a tombstone; deleting what this group wrote must still be written,
         // for the record may be in the store.
@@ -418,12 +420,7 @@ impl<'a> Stage<'a> {
     }
 
     /// The records that name `from`, rewritten to name `to`; `None` if one of them needs what was not copied.
-    fn moved_records(
-        &mut self,
-        from: Address,
-        to: Extent,
-        copied: &[Copied],
-    ) -> Result<Option<Vec<(Bytes, Bytes)>>, Fault> {
+    fn moved_records(&mut self, from: Address, to: Extent, copied: &[Copied]) -> Result<Option<Writes>, Fault> {
         let prefix = from.bytes();
         let mut keys = HashSet::new();
         for row in self.snapshot.prefix(&self.store.refs, prefix) {
@@ -451,7 +448,8 @@ impl<'a> Stage<'a> {
                 let Some(run) = copied.iter().find(inside) else { return Ok(None) };
                 *slice = ExtentSlice { extent: to, offset: slice.offset - run.from + run.to, bytes: slice.bytes };
             }
-            moved.push((key, key::encode_record(record.revision, &record.slices, &record.value)));
+            let stored = key::encode_record(record.revision, &record.slices, &record.value);
+            moved.push((key, Some(NewRecord { stored, slices: record.slices })));
         }
         Ok(Some(moved))
     }

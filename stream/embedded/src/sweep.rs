@@ -292,10 +292,12 @@ impl Sweeper {
         let mut live: Vec<(u64, u64)> = found.iter().map(|(address, (bytes, _))| whole(address, *bytes)).collect();
         live.extend(before.iter().chain(&after).map(|(address, bytes)| whole(address, *bytes)));
         live.sort_unstable();
-        let is_sparse = |(_, (bytes, ranges)): &(&Address, &(u32, Vec<(u32, u32)>))| {
-            is_worth_moving(u64::from(*bytes), total(&merged(ranges)))
-        };
-        let sparse = found.iter().filter(is_sparse).map(|(address, _)| *address).collect();
+        let mut sparse = Vec::new();
+        for (address, (bytes, ranges)) in &found {
+            if is_worth_moving(u64::from(*bytes), total(&merged(ranges))) {
+                sparse.push(*address);
+            }
+        }
         Ok(Some(Survey { live, sparse, extents: found.into_keys().collect() }))
     }
 

@@ -34,7 +34,7 @@ fn flip(path: &Path, at: u64) {
 
 #[test]
 fn a_directory_in_use_is_refused() {
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = directory();
     let engine = Embedded::open(Options::new(dir.path())).expect("opens");
     let error = Embedded::open(Options::new(dir.path())).err().expect("refused");
     assert!(matches!(&error, OpenError::Locked { .. }));
@@ -49,7 +49,7 @@ fn a_directory_in_use_is_refused() {
 
 #[test]
 fn a_newer_format_and_a_foreign_directory_are_refused() {
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = directory();
     drop(Embedded::open(Options::new(dir.path())).expect("opens"));
     let format = dir.path().join("FORMAT");
     assert_eq!(fs::read_to_string(&format).expect("read"), "lazuli embedded 1\n");
@@ -61,7 +61,7 @@ fn a_newer_format_and_a_foreign_directory_are_refused() {
     fs::remove_file(&format).expect("removed");
     assert!(refusal(Options::new(dir.path())).contains("is not empty and has no FORMAT"));
 
-    let foreign = tempfile::tempdir().expect("a directory");
+    let foreign = directory();
     fs::write(foreign.path().join("holiday.jpg"), "").expect("written");
     let words = refusal(Options::new(foreign.path()));
     assert!(words.contains("holiday.jpg") && words.contains("empty directory"), "{words}");
@@ -69,7 +69,7 @@ fn a_newer_format_and_a_foreign_directory_are_refused() {
 
 #[test]
 fn a_creation_that_was_cut_off_begins_anew() {
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = directory();
     fs::write(dir.path().join("CREATING"), "").expect("written");
     fs::create_dir(dir.path().join("fjall")).expect("made");
     fs::write(dir.path().join("fjall/0.jnl"), "half").expect("written");
@@ -80,7 +80,7 @@ fn a_creation_that_was_cut_off_begins_anew() {
 
 #[test]
 fn a_path_that_cannot_be_used_is_told() {
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = directory();
     let file = dir.path().join("file");
     fs::write(&file, "").expect("written");
     assert!(refusal(Options::new(file.join("below"))).contains("file"));
@@ -88,7 +88,7 @@ fn a_path_that_cannot_be_used_is_told() {
 
 #[test]
 fn a_full_disk_refuses_writes_and_says_so_at_start() {
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = directory();
     let engine = Embedded::open(Options::new(dir.path())).expect("opens");
     let runtime = runtime();
     runtime.block_on(commit(&engine, "p", [put("k", "v", vec![])]));
@@ -113,7 +113,7 @@ fn a_full_disk_refuses_writes_and_says_so_at_start() {
 
 #[test]
 fn a_changed_byte_in_a_segment_is_told_and_not_given_back() {
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = directory();
     let runtime = runtime();
     let content = body(1, 300_000);
     let engine = Embedded::open(Options::new(dir.path())).expect("opens");
@@ -140,7 +140,7 @@ fn a_changed_byte_in_a_segment_is_told_and_not_given_back() {
 
 #[test]
 fn a_missing_or_short_segment_is_refused_at_start() {
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = directory();
     let engine = Embedded::open(Options::new(dir.path())).expect("opens");
     runtime().block_on(async {
         let pin = write(&engine, &body(1, 300_000)).await;
@@ -180,7 +180,7 @@ fn filled(dir: &Path, durability: Durability) {
 #[test]
 fn a_journal_cut_short_after_closing_is_refused_every_time() {
     for durability in [Durability::Full, Durability::Relaxed] {
-        let dir = tempfile::tempdir().expect("a directory");
+        let dir = directory();
         filled(dir.path(), durability);
         let journal = journal(dir.path());
         OpenOptions::new().write(true).open(&journal).expect("opened").set_len(40_000).expect("cut");
@@ -193,8 +193,8 @@ fn a_journal_cut_short_after_closing_is_refused_every_time() {
 
 #[test]
 fn a_journal_that_ends_before_the_noted_commit_is_refused_every_time() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let crashed = tempfile::tempdir().expect("a directory");
+    let dir = directory();
+    let crashed = directory();
     let engine = Embedded::open(Options::new(dir.path())).expect("opens");
     runtime().block_on(async {
         for at in 0..100 {
@@ -216,7 +216,7 @@ fn a_journal_that_ends_before_the_noted_commit_is_refused_every_time() {
 fn a_changed_byte_in_the_journal_is_refused_every_time() {
     // Wherever it is: in a value, in a length, in a marker.
     for at in [9, 40, 5_000, 50_001, 90_017, 90_300] {
-        let dir = tempfile::tempdir().expect("a directory");
+        let dir = directory();
         filled(dir.path(), Durability::Full);
         flip(&journal(dir.path()), at);
         for _ in 0..2 {
@@ -228,13 +228,13 @@ fn a_changed_byte_in_the_journal_is_refused_every_time() {
 
 #[test]
 fn a_missing_part_of_the_records_is_refused_and_not_made_anew() {
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = directory();
     filled(dir.path(), Durability::Full);
     let spaces = fs::read_dir(dir.path().join("fjall/keyspaces")).expect("keyspaces");
     let spaces: Vec<PathBuf> = spaces.map(|entry| entry.expect("an entry").path()).collect();
     assert!(spaces.len() >= 4);
     for space in spaces {
-        let kept = tempfile::tempdir().expect("a directory");
+        let kept = directory();
         copy(dir.path(), kept.path());
         let name = space.file_name().expect("a name");
         fs::remove_dir_all(kept.path().join("fjall/keyspaces").join(name)).expect("removed");
@@ -249,7 +249,7 @@ fn a_missing_part_of_the_records_is_refused_and_not_made_anew() {
 
 #[test]
 fn a_missing_or_damaged_note_is_refused() {
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = directory();
     filled(dir.path(), Durability::Full);
     let note = dir.path().join("durable");
     let kept = fs::read(&note).expect("read");
@@ -263,7 +263,7 @@ fn a_missing_or_damaged_note_is_refused() {
 
 #[test]
 fn a_changed_byte_in_a_table_is_never_given_back() {
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = directory();
     let runtime = runtime();
     let options = || Options { durability: Durability::Relaxed, ..Options::new(dir.path()) };
     let engine = Embedded::open(options()).expect("opens");
@@ -290,21 +290,27 @@ fn a_changed_byte_in_a_table_is_never_given_back() {
     let table = tables(dir.path()).into_iter().find(large).expect("a memtable was written to a table");
     flip(&table, 2_000_000);
     // Some reads fail and say so; none gives anything but what was written.
-    let mut corrupt = 0;
+    let mut corrupt = Vec::new();
     match Embedded::open(options()) {
-        Err(_) => corrupt += 1,
+        Err(error) => panic!("nothing the start needs was damaged: {error}"),
         Ok(engine) => runtime.block_on(async {
             for at in 0..400u64 {
                 let view = engine.view(&partition(&format!("p{at}"))).await.expect("a view");
                 for key in 0..10 {
                     match view.get(HEADS, format!("k{key}").as_bytes()).await {
                         Ok(record) => assert_eq!(record.expect("there").value, body(at * 10 + key, 5000)),
-                        Err(Fault::Corrupt { .. }) => corrupt += 1,
+                        Err(Fault::Corrupt { .. }) => corrupt.push((format!("p{at}"), format!("k{key}"))),
                         Err(fault) => panic!("{fault}"),
                     }
                 }
             }
+            assert!(!corrupt.is_empty(), "the damage was met");
+            // Who writes there is told too, and nobody else is the worse for it.
+            for (of, name) in corrupt {
+                let outcome = engine.commit(&partition(&of), batch([put(&name, "new", vec![])])).await;
+                assert!(matches!(outcome, Err(CommitError::Fault(Fault::Corrupt { .. }))), "{outcome:?}");
+                commit(&engine, "another", [put(&name, "new", vec![])]).await;
+            }
         }),
     }
-    assert!(corrupt > 0, "the damage was met");
 }

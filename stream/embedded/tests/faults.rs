@@ -172,7 +172,7 @@ impl DiskFile for LossyFile {
 fn no_committed_record_points_at_bytes_a_power_cut_took() {
     let runtime = runtime();
     for round in 0..8u64 {
-        let dir = tempfile::tempdir().expect("a directory");
+        let dir = directory();
         let disk = Lossy::default();
         let engine = disk.open(dir.path(), 2 << 20);
         let acknowledged = Arc::new(Mutex::new(HashMap::new()));
@@ -195,9 +195,13 @@ fn no_committed_record_points_at_bytes_a_power_cut_took() {
                 })
             })
             .collect();
-        while disk.0.syncs.load(Ordering::SeqCst) < 3 + round * 5 {
-            std::thread::yield_now();
+        for _ in 0..20_000 {
+            if disk.0.syncs.load(Ordering::SeqCst) >= 3 + round * 5 {
+                break;
+            }
+            std::thread::park_timeout(std::time::Duration::from_micros(500));
         }
+        assert!(disk.0.syncs.load(Ordering::SeqCst) >= 3 + round * 5, "commits sync their segments");
         disk.0.off.store(true, Ordering::SeqCst);
         let left = disk.after_power_cut();
         for task in tasks {
@@ -226,8 +230,8 @@ fn no_committed_record_points_at_bytes_a_power_cut_took() {
 
 #[test]
 fn a_relaxed_run_that_lost_bodies_starts_and_tells_who_reads_them() {
-    let (runtime, dir, disk) = (runtime(), tempfile::tempdir().expect("a directory"), Lossy::default());
-    let crashed = tempfile::tempdir().expect("a directory");
+    let (runtime, dir, disk) = (runtime(), directory(), Lossy::default());
+    let crashed = directory();
     let relaxed = |dir: &std::path::Path, disk: Lossy| {
         let options = Options { durability: Durability::Relaxed, ..Options::new(dir) };
         Embedded::open_with(options, move || Ok(Box::new(disk))).expect("opens")
@@ -255,7 +259,7 @@ fn a_relaxed_run_that_lost_bodies_starts_and_tells_who_reads_them() {
 
 #[test]
 fn after_a_failed_sync_nothing_is_accepted_until_reopened() {
-    let (runtime, dir, disk) = (runtime(), tempfile::tempdir().expect("a directory"), Lossy::default());
+    let (runtime, dir, disk) = (runtime(), directory(), Lossy::default());
     let engine = disk.open(dir.path(), 64 << 20);
     runtime.block_on(async {
         let first = write(&engine, &body(1, 5000)).await;
@@ -291,7 +295,7 @@ fn after_a_failed_sync_nothing_is_accepted_until_reopened() {
 
 #[test]
 fn a_body_that_does_not_fit_leaves_the_engine_as_it_was() {
-    let (runtime, dir, disk) = (runtime(), tempfile::tempdir().expect("a directory"), Lossy::default());
+    let (runtime, dir, disk) = (runtime(), directory(), Lossy::default());
     let engine = disk.open(dir.path(), 64 << 20);
     runtime.block_on(async {
         for length in [100, 700_000] {
@@ -308,7 +312,7 @@ fn a_body_that_does_not_fit_leaves_the_engine_as_it_was() {
 
 #[test]
 fn where_holes_cannot_be_punched_the_living_move_away() {
-    let (runtime, dir, disk) = (runtime(), tempfile::tempdir().expect("a directory"), Lossy::default());
+    let (runtime, dir, disk) = (runtime(), directory(), Lossy::default());
     disk.0.cannot_punch.store(true, Ordering::SeqCst);
     let engine = disk.open(dir.path(), 1 << 20);
     runtime.block_on(async {

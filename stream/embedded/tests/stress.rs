@@ -112,7 +112,7 @@ async fn work(engine: Arc<Embedded>, task: u64, round: u64, mut model: Model) ->
 
 #[test]
 fn many_at_once_with_reopenings() {
-    let (runtime, dir) = (runtime(), tempfile::tempdir().expect("a directory"));
+    let (runtime, dir) = (runtime(), directory());
     let mut models: Vec<Model> = (0..TASKS).map(|_| Model::new()).collect();
     for round in 0..4 {
         let durability = if round % 2 == 0 { Durability::Full } else { Durability::Relaxed };

@@ -5,23 +5,27 @@ mod common;
 
 use std::sync::Arc;
 
-use common::Harness;
+use common::{Harness, directory};
 use engine::suite;
 use lazuli_embedded::{Durability, Embedded, Options};
 
+fn on_disk() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a directory for the test")
+}
+
 #[test]
 fn the_suite_with_full_durability() {
-    suite::run(&Harness::new(|dir| Options::new(dir)));
+    suite::run(&Harness::new(on_disk, |dir| Options::new(dir)));
 }
 
 #[test]
 fn the_suite_with_relaxed_durability() {
-    suite::run(&Harness::new(|dir| Options { durability: Durability::Relaxed, ..Options::new(dir) }));
+    suite::run(&Harness::new(directory, |dir| Options { durability: Durability::Relaxed, ..Options::new(dir) }));
 }
 
 #[test]
 fn the_suite_with_small_segments() {
-    suite::run(&Harness::new(|dir| Options {
+    suite::run(&Harness::new(directory, |dir| Options {
         durability: Durability::Relaxed,
         segment_bytes_max: 5 * 1024 * 1024,
         ..Options::new(dir)

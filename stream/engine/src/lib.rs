@@ -287,6 +287,12 @@ pub enum CommitError {
     Fault(Fault),
 }
 
+impl From<Fault> for CommitError {
+    fn from(fault: Fault) -> Self {
+        CommitError::Fault(fault)
+    }
+}
+
 /// Why an extent was not written.
 #[derive(Debug)]
 pub enum ExtentError {

@@ -18,14 +18,15 @@ pub const HEADS: Family = Family(1);
 
 /// Engines in directories of their own, which go when the harness does.
 pub struct Harness {
+    directory: fn() -> TempDir,
     options: Box<dyn Fn(&Path) -> Options + Sync>,
     runtime: Runtime,
     open: Mutex<HashMap<usize, (Arc<Embedded>, TempDir)>>,
 }
 
 impl Harness {
-    pub fn new(options: impl Fn(&Path) -> Options + Sync + 'static) -> Self {
-        Harness { options: Box::new(options), runtime: runtime(), open: Mutex::default() }
+    pub fn new(directory: fn() -> TempDir, options: impl Fn(&Path) -> Options + Sync + 'static) -> Self {
+        Harness { directory, options: Box::new(options), runtime: runtime(), open: Mutex::default() }
     }
 
     fn add(&self, dir: TempDir) -> Arc<dyn Engine> {
@@ -43,7 +44,7 @@ impl engine::suite::Harness for Harness {
     fn fresh(&self) -> Arc<dyn Engine> {
         // The engine before is done with: its threads would only take time from this one's.
         self.open.lock().expect("not poisoned").clear();
-        self.add(tempfile::tempdir().expect("a directory for the test"))
+        self.add((self.directory)())
     }
 
     fn reopen(&self, engine: Arc<dyn Engine>) -> Option<Arc<dyn Engine>> {
@@ -67,6 +68,14 @@ impl engine::suite::Harness for Harness {
     fn run(&self, work: BoxFuture<'_, ()>) {
         self.runtime.block_on(work);
     }
+}
+
+/// A directory for a test that is about order and not about a disk: in memory where the system has such a place, since
+/// syncs there cost nothing.
+pub fn directory() -> TempDir {
+    let memory = Path::new("/dev/shm");
+    let made = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+    made.or_else(|_| tempfile::tempdir()).expect("a directory for the test")
 }
 
 pub fn runtime() -> Runtime {
