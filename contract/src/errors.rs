@@ -130,6 +130,8 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), ErrorCode::ALL.len());
-        assert!(ErrorCode::ALL.iter().all(|code| (400..=599).contains(&code.status()) && code.message().ends_with('.')));
+        assert!(
+            ErrorCode::ALL.iter().all(|code| (400..=599).contains(&code.status()) && code.message().ends_with('.'))
+        );
     }
 }

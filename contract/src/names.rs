@@ -11,7 +11,8 @@ pub struct AccountName(String);
 
 impl AccountName {
     pub fn parse(text: &str) -> Option<AccountName> {
-        let right = (3..=24).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+        let right =
+            (3..=24).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
         right.then(|| AccountName(text.to_string()))
     }
 
@@ -100,8 +101,7 @@ impl Metadata {
                 return Err(ErrorCode::EmptyMetadataKey.into());
             }
             let b = name.as_bytes();
-            let identifier =
-                !b[0].is_ascii_digit() && b.iter().all(|c| c.is_ascii_alphanumeric() || *c == b'_');
+            let identifier = !b[0].is_ascii_digit() && b.iter().all(|c| c.is_ascii_alphanumeric() || *c == b'_');
             if !identifier || metadata.iter().any(|(other, _)| other.eq_ignore_ascii_case(name)) {
                 return Err(ErrorCode::InvalidMetadata.into());
             }
@@ -141,11 +141,23 @@ mod tests {
     #[test]
     fn container_names() {
         for (name, expected) in [
-            ("abc", "ok"), ("a-b-c", "ok"), ("123", "ok"), ("$root", "ok"), ("$web", "ok"),
-            ("$other", "InvalidResourceName"), ("ab", "OutOfRangeInput"), ("", "OutOfRangeInput"),
-            ("Abc", "InvalidResourceName"), ("a--b", "InvalidResourceName"), ("-abc", "InvalidResourceName"),
-            ("abc-", "InvalidResourceName"), ("a_b", "InvalidResourceName"), ("a.b", "InvalidResourceName"),
-            ("a/b", "InvalidResourceName"), ("\u{e9}t\u{e9}", "InvalidResourceName"), ("a b", "InvalidResourceName"),
+            ("abc", "ok"),
+            ("a-b-c", "ok"),
+            ("123", "ok"),
+            ("$root", "ok"),
+            ("$web", "ok"),
+            ("$other", "InvalidResourceName"),
+            ("ab", "OutOfRangeInput"),
+            ("", "OutOfRangeInput"),
+            ("Abc", "InvalidResourceName"),
+            ("a--b", "InvalidResourceName"),
+            ("-abc", "InvalidResourceName"),
+            ("abc-", "InvalidResourceName"),
+            ("a_b", "InvalidResourceName"),
+            ("a.b", "InvalidResourceName"),
+            ("a/b", "InvalidResourceName"),
+            ("\u{e9}t\u{e9}", "InvalidResourceName"),
+            ("a b", "InvalidResourceName"),
         ] {
             check(ContainerName::parse(name), expected);
         }
@@ -156,10 +168,23 @@ mod tests {
     #[test]
     fn blob_names() {
         for (name, expected) in [
-            ("b", "ok"), ("dir/b", "ok"), ("a//b", "ok"), (" ", "ok"), ("a.", "ok"), ("a/", "ok"), ("\u{1f600}", "ok"),
-            ("", "InvalidUri"), ("a\u{0}", "InvalidUri"), ("a\n", "InvalidUri"), ("a\u{85}", "InvalidUri"),
-            ("..", "InvalidUri"), ("a/./b", "InvalidUri"), ("a/.../b", "ok"),
-            ("a\u{fffe}", "InvalidUri"), ("a\u{1fffe}", "InvalidUri"), ("a\u{fdd0}", "InvalidUri"),
+            ("b", "ok"),
+            ("dir/b", "ok"),
+            ("a//b", "ok"),
+            (" ", "ok"),
+            ("a.", "ok"),
+            ("a/", "ok"),
+            ("\u{1f600}", "ok"),
+            ("", "InvalidUri"),
+            ("a\u{0}", "InvalidUri"),
+            ("a\n", "InvalidUri"),
+            ("a\u{85}", "InvalidUri"),
+            ("..", "InvalidUri"),
+            ("a/./b", "InvalidUri"),
+            ("a/.../b", "ok"),
+            ("a\u{fffe}", "InvalidUri"),
+            ("a\u{1fffe}", "InvalidUri"),
+            ("a\u{fdd0}", "InvalidUri"),
         ] {
             check(BlobName::parse(name), expected);
         }
@@ -171,7 +196,8 @@ mod tests {
 
     #[test]
     fn account_names() {
-        for (name, right) in [("devstoreaccount1", true), ("abc", true), ("ab", false), ("Abc", false), ("a-b", false)] {
+        for (name, right) in [("devstoreaccount1", true), ("abc", true), ("ab", false), ("Abc", false), ("a-b", false)]
+        {
             assert_eq!(AccountName::parse(name).is_some(), right, "{name}");
         }
     }

@@ -226,7 +226,12 @@ mod tests {
         for row in Service::ALL.iter().flat_map(|service| service.rows()) {
             let reads = row.methods.iter().all(|m| matches!(m, Method::Get | Method::Head));
             assert_eq!(reads, row.access == Access::Read, "{:?}", row.id);
-            assert_eq!(reads && row.conditions != Conditions::Never, row.conditions == Conditions::OnRead, "{:?}", row.id);
+            assert_eq!(
+                reads && row.conditions != Conditions::Never,
+                row.conditions == Conditions::OnRead,
+                "{:?}",
+                row.id
+            );
             assert!("sco".contains(row.account_sas.resource_type), "{:?}", row.id);
             assert!(!row.account_sas.any_of.is_empty(), "{:?}", row.id);
         }

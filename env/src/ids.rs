@@ -53,6 +53,7 @@ impl Ids for SystemIds {
     fn next(&self) -> Id {
         let mut pool = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if pool.used + 16 > POOL_BYTES {
+            #[allow(clippy::disallowed_methods)] // this is the home of chance
             getrandom::fill(&mut pool.bytes).expect("the operating system gives random bytes once it has booted");
             pool.used = 0;
         }

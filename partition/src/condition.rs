@@ -33,11 +33,8 @@ impl EtagTest {
         if text.trim() == "*" {
             return Some(EtagTest::Any);
         }
-        let tags: Vec<String> = text
-            .split(',')
-            .map(|tag| tag.trim().trim_matches('"').to_string())
-            .filter(|tag| !tag.is_empty())
-            .collect();
+        let tags: Vec<String> =
+            text.split(',').map(|tag| tag.trim().trim_matches('"').to_string()).filter(|tag| !tag.is_empty()).collect();
         (!tags.is_empty()).then_some(EtagTest::OneOf(tags))
     }
 
@@ -97,8 +94,7 @@ pub fn judge_read(conditions: &Conditions, version: ApiVersion, current: Current
         return Err(ErrorCode::ConditionNotMet.into());
     }
     let changed_by_etag = none_match.map(|test| !test.matches(current.etag));
-    let changed_by_date =
-        conditions.if_modified_since.map(|date| current.last_modified.seconds() > date.seconds());
+    let changed_by_date = conditions.if_modified_since.map(|date| current.last_modified.seconds() > date.seconds());
     match (changed_by_etag, changed_by_date) {
         (None, None) | (Some(true), _) | (_, Some(true)) => Ok(()),
         _ => Err(Refusal::not_modified()),

@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use engine::{Batch, CommitError, Engine, Fault, Family, PartitionId, Write};
+use engine::{Batch, CommitError, Engine, Family, Fault, PartitionId, Write};
 use env::{TICKS_PER_SECOND, Timestamp};
 
 use crate::key;
@@ -65,7 +65,8 @@ impl Ticks {
             }
         };
         let start = now.ticks().max(ceiling);
-        let ticks = Ticks { last: AtomicU64::new(start), ceiling: AtomicU64::new(ceiling), raising: Default::default() };
+        let ticks =
+            Ticks { last: AtomicU64::new(start), ceiling: AtomicU64::new(ceiling), raising: Default::default() };
         ticks.raise(engine, start).await?;
         Ok(ticks)
     }

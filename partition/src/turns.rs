@@ -177,7 +177,9 @@ impl OpenBatch {
         // All commands of a batch see the same committed state, so the first guard on a record says what all of them need.
         for guard in guards {
             let new = match &guard {
-                Guard::At { family, key, .. } | Guard::Absent { family, key } => self.guarded.insert((*family, key.clone())),
+                Guard::At { family, key, .. } | Guard::Absent { family, key } => {
+                    self.guarded.insert((*family, key.clone()))
+                }
                 Guard::Unchanged(_) => !self.guards.contains(&guard),
             };
             if new {
@@ -214,7 +216,11 @@ impl Overlay {
         self.0.get(&(family, Bytes::copy_from_slice(key)))
     }
 
-    pub fn range<'a>(&'a self, family: Family, range: &KeyRange) -> impl Iterator<Item = (&'a Bytes, &'a Option<Record>)> {
+    pub fn range<'a>(
+        &'a self,
+        family: Family,
+        range: &KeyRange,
+    ) -> impl Iterator<Item = (&'a Bytes, &'a Option<Record>)> {
         let start = match &range.start {
             Bound::Included(key) => Bound::Included((family, key.clone())),
             Bound::Excluded(key) => Bound::Excluded((family, key.clone())),

@@ -59,7 +59,13 @@ struct ServeFlags {
     #[arg(long, value_name = "WHEN", env = "LAZULI_DURABILITY")]
     durability: Option<DurabilityFlag>,
     /// An account and its one or two keys; may be given several times [default: the development account]
-    #[arg(long, value_name = "NAME:KEY1[:KEY2]", env = "LAZULI_ACCOUNT", value_delimiter = ',', hide_env_values = true)]
+    #[arg(
+        long,
+        value_name = "NAME:KEY1[:KEY2]",
+        env = "LAZULI_ACCOUNT",
+        value_delimiter = ',',
+        hide_env_values = true
+    )]
     account: Vec<String>,
     /// A TOML file with any of these settings
     #[arg(long, value_name = "FILE", env = "LAZULI_CONFIG")]
@@ -189,7 +195,9 @@ impl Settings {
         }
         let log = match (flags.log, file.log) {
             (Some(log), _) => log,
-            (None, Some(text)) => text.parse().map_err(|_| format!("log = \"{text}\" is no level: off, error, warn, info, debug or trace"))?,
+            (None, Some(text)) => text
+                .parse()
+                .map_err(|_| format!("log = \"{text}\" is no level: off, error, warn, info, debug or trace"))?,
             (None, None) => LevelFilter::INFO,
         };
         let tls = match (flags.tls_cert.or(file.tls_cert), flags.tls_key.or(file.tls_key)) {

@@ -48,7 +48,7 @@ fn fail(error: &str) -> ExitCode {
 
 async fn serve(settings: Settings) -> Result<(), String> {
     settings.refuse_published_key_on_network()?;
-    let acceptor = settings.tls.as_ref().map(|files| tls::acceptor(files)).transpose()?;
+    let acceptor = settings.tls.as_ref().map(tls::acceptor).transpose()?;
 
     let options = Options { durability: settings.durability, ..Options::new(&settings.data) };
     let engine = tokio::task::spawn_blocking(|| Embedded::open(options)).await.map_err(|error| error.to_string())?;

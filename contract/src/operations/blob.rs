@@ -7,8 +7,8 @@ use super::Method::{Delete, Get, Head, Put};
 use super::OperationId::*;
 use super::Resource::{Account, Blob, Container};
 use super::{
-    Access, AccountSas, Conditions, HeaderTest, LeaseCheck, Method, Operation, OperationId, Resource, ReturnsEtag, Selector,
-    ServiceSas,
+    Access, AccountSas, Conditions, HeaderTest, LeaseCheck, Method, Operation, OperationId, Resource, ReturnsEtag,
+    Selector, ServiceSas,
 };
 use crate::limits::PUT_BLOB_BYTES_MAX;
 

@@ -11,7 +11,8 @@ use sha2::Sha256;
 
 /// The development account, whose key everybody knows.
 pub const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
-pub const DEVELOPMENT_KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+pub const DEVELOPMENT_KEY: &str =
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
 /// An account: its name and the one or two keys that may sign for it.
 #[derive(Clone, Debug)]
@@ -86,7 +87,8 @@ impl Account {
         if keys.len() > 2 {
             return Err(AccountError::TooManyKeys);
         }
-        let keys = keys.iter().map(|key| AccountKey::parse(key).ok_or(AccountError::BadKey)).collect::<Result<_, _>>()?;
+        let keys =
+            keys.iter().map(|key| AccountKey::parse(key).ok_or(AccountError::BadKey)).collect::<Result<_, _>>()?;
         Ok(Account { name, keys })
     }
 

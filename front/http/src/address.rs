@@ -85,7 +85,13 @@ mod tests {
         let got = match Address::parse(Service::Blob, target, host, false, knows) {
             Ok((a, query)) => {
                 let secondary = if a.secondary { " secondary" } else { "" };
-                format!("{}{secondary} [{}] {:?} ?{query} {}", a.account, a.first, a.rest.as_deref().unwrap_or("-"), a.endpoint)
+                format!(
+                    "{}{secondary} [{}] {:?} ?{query} {}",
+                    a.account,
+                    a.first,
+                    a.rest.as_deref().unwrap_or("-"),
+                    a.endpoint
+                )
             }
             Err(refusal) => refusal.code.name().to_string(),
         };

@@ -33,7 +33,14 @@ impl App {
         self.accounts.values().map(Arc::as_ref)
     }
 
-    pub async fn answer(&self, service: Service, client: IpAddr, tls: bool, head: &Head, body: &mut Body<'_>) -> Response {
+    pub async fn answer(
+        &self,
+        service: Service,
+        client: IpAddr,
+        tls: bool,
+        head: &Head,
+        body: &mut Body<'_>,
+    ) -> Response {
         let (id, now) = (self.shell.ids.next(), self.shell.clock.now());
         let mut context = Context { service, head: Some(head), id, now, version: None };
 

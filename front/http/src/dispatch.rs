@@ -34,7 +34,8 @@ pub async fn dispatch(
 
 /// A condition that an operation would not judge must not be taken for one that held.
 fn refuse_unsupported_conditions(request: &Request<'_>, row: &Operation) -> Result<(), Refusal> {
-    const CONDITIONS: [&str; 5] = ["if-match", "if-none-match", "if-modified-since", "if-unmodified-since", "x-ms-if-tags"];
+    const CONDITIONS: [&str; 5] =
+        ["if-match", "if-none-match", "if-modified-since", "if-unmodified-since", "x-ms-if-tags"];
     let judged = match row.conditions {
         Rule::Never => 0,
         Rule::OnRead | Rule::OnWrite | Rule::OnCreate => 4,

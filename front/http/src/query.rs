@@ -19,7 +19,11 @@ impl Query {
 
     /// The first value. An empty one counts as absent, as the services treat `comp=`.
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
+        self.0
+            .iter()
+            .find(|(other, _)| other == name)
+            .map(|(_, value)| value.as_str())
+            .filter(|value| !value.is_empty())
     }
 
     pub fn all(&self) -> &[(String, String)] {

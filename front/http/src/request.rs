@@ -136,7 +136,9 @@ mod tests {
         ] {
             assert_eq!(parse_guid(text), expected, "{text}");
         }
-        for text in ["", "x", "01234567", "0123456789abcdef-0123456789abcdef", "01234567-89ab-cdef-0123-456789abcdeg", "\u{e9}"] {
+        for text in
+            ["", "x", "01234567", "0123456789abcdef-0123456789abcdef", "01234567-89ab-cdef-0123-456789abcdeg", "\u{e9}"]
+        {
             assert!(parse_guid(text).is_err(), "{text}");
         }
     }

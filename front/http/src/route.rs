@@ -41,7 +41,9 @@ pub fn route(request: &Request<'_>) -> Result<&'static Operation, Refusal> {
         (Some((name, Some(given))), _) => Refusal::bad_header(name, given),
         (Some((name, None)), _) => Refusal::missing_header(name),
         // The rows of the other services and operations are yet to come.
-        (None, _) if comp.is_some() || restype.is_some_and(|restype| restype != "container") => ErrorCode::NotImplemented.into(),
+        (None, _) if comp.is_some() || restype.is_some_and(|restype| restype != "container") => {
+            ErrorCode::NotImplemented.into()
+        }
         (None, true) => ErrorCode::UnsupportedHttpVerb.into(),
         (None, false) if on == Resource::Account => {
             Refusal::bad_query("comp", "", "The account itself can only be asked with comp.")

@@ -82,7 +82,11 @@ mod tests {
     #[test]
     fn writes_and_escapes() {
         let mut xml = XmlWriter::new();
-        xml.open_with("A", &[("b", "x\"<")]).element("C", "a<b>&\r\u{1}").element("D", "").optional("E", None).close("A");
+        xml.open_with("A", &[("b", "x\"<")])
+            .element("C", "a<b>&\r\u{1}")
+            .element("D", "")
+            .optional("E", None)
+            .close("A");
         let expected = "\u{feff}<?xml version=\"1.0\" encoding=\"utf-8\"?>\
              <A b=\"x&quot;&lt;\"><C>a&lt;b&gt;&amp;&#xD;\u{fffd}</C><D /></A>";
         assert_eq!(xml.finish(), expected);

@@ -42,7 +42,14 @@ impl PutBlockBlob {
         may_overwrite: bool,
     ) -> Self {
         let content = Content::Inline(Bytes::new());
-        PutBlockBlob { partition: key::blob_partition(group, blob), expectation, properties, metadata, may_overwrite, content }
+        PutBlockBlob {
+            partition: key::blob_partition(group, blob),
+            expectation,
+            properties,
+            metadata,
+            may_overwrite,
+            content,
+        }
     }
 }
 

@@ -23,7 +23,10 @@ pub struct Listing {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Entry<T> {
-    Item { name: String, head: T },
+    Item {
+        name: String,
+        head: T,
+    },
     /// Names that share everything up to the delimiter.
     Prefix(String),
 }
@@ -35,7 +38,11 @@ pub struct Listed<T> {
     pub next: Option<String>,
 }
 
-pub async fn containers(shell: &Shell, account: &AccountName, listing: &Listing) -> Result<Listed<ContainerHead>, Failure> {
+pub async fn containers(
+    shell: &Shell,
+    account: &AccountName,
+    listing: &Listing,
+) -> Result<Listed<ContainerHead>, Failure> {
     let group = key::directory_group(account);
     Ok(walk(shell.engine.as_ref(), &group, directory::CONTAINER, listing, ContainerHead::decode).await?)
 }

@@ -5,9 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use contract::ErrorCode;
 use engine::memory::MemoryEngine;
-use engine::{
-    Batch, BoxFuture, CommitError, Extent, ExtentError, ExtentSlice, GroupId, GroupRange, Page, Pin, Source,
-};
+use engine::{Batch, BoxFuture, CommitError, Extent, ExtentError, ExtentSlice, GroupId, GroupRange, Page, Pin, Source};
 use env::{ScriptedClock, ScriptedIds};
 use tokio::sync::Semaphore;
 use tokio::task::yield_now;
@@ -272,10 +270,8 @@ async fn scans_see_the_overlay() {
     let committed = Batch { guards: Vec::new(), writes: vec![put("a"), put("c"), put("e"), put("g")] };
     engine.commit(&partition, committed).await.expect("nothing guards it");
     let mut open = crate::turns::OpenBatch::default();
-    let _ticket = open.join(
-        Vec::new(),
-        &[put("b"), put("f"), Write::Delete { family: COUNTER, key: Bytes::from_static(b"c") }],
-    );
+    let _ticket =
+        open.join(Vec::new(), &[put("b"), put("f"), Write::Delete { family: COUNTER, key: Bytes::from_static(b"c") }]);
     let view = engine.view(&partition).await.expect("open");
     for (start, end, limit, expected) in [
         (Bound::Unbounded, Bound::Unbounded, 100, "a b e f g"),

@@ -216,8 +216,8 @@ mod tests {
     fn shape_is_frozen() {
         let head = BlobHead { properties: Default::default(), metadata: Default::default(), ..blob() };
         let expected: &[u8] = &[
-            2, 1, 8, 0x08, 0xD6, 0xD4, 0x18, 0xB6, 0xC0, 0x86, 0x63, 2, 8, 0, 0, 0, 0, 0, 0, 0, 12, 3, 8, 0, 0, 0, 0, 0, 0,
-            0, 11, 4, 8, 255, 255, 255, 255, 255, 255, 255, 255,
+            2, 1, 8, 0x08, 0xD6, 0xD4, 0x18, 0xB6, 0xC0, 0x86, 0x63, 2, 8, 0, 0, 0, 0, 0, 0, 0, 12, 3, 8, 0, 0, 0, 0,
+            0, 0, 0, 11, 4, 8, 255, 255, 255, 255, 255, 255, 255, 255,
         ];
         assert_eq!(head.encode().as_ref(), expected);
     }

@@ -21,9 +21,12 @@ pub struct AccountSas {
 
 pub fn verify(request: &Request<'_>) -> Result<AccountSas, Refusal> {
     let field = |name: &str| request.query.get(name).unwrap_or_default();
-    let required = |name: &str| request.query.get(name).ok_or_else(|| failed(format!("{name} is mandatory. Cannot be empty")));
+    let required =
+        |name: &str| request.query.get(name).ok_or_else(|| failed(format!("{name} is mandatory. Cannot be empty")));
     let version = required("sv")?;
-    let version = ApiVersion::parse(version).filter(|v| *v >= ApiVersion::ACCOUNT_SAS).ok_or_else(|| failed("sv is not valid"))?;
+    let version = ApiVersion::parse(version)
+        .filter(|v| *v >= ApiVersion::ACCOUNT_SAS)
+        .ok_or_else(|| failed("sv is not valid"))?;
     let (services, resource_types, permissions) = (required("ss")?, required("srt")?, required("sp")?);
     for (name, value, letters) in
         [("ss", services, "bqtf"), ("srt", resource_types, "sco"), ("sp", permissions, "rwdxylacuptfiom")]
@@ -77,20 +80,18 @@ pub fn verify(request: &Request<'_>) -> Result<AccountSas, Refusal> {
     if let Some((first, last)) = ips {
         let inside = matches!(client_v4(request.client), Some(ip) if (first..=last).contains(&ip));
         if !inside {
-            return Err(Refusal::from(ErrorCode::AuthorizationSourceIPMismatch).with("SourceIP", request.client.to_string()));
+            return Err(
+                Refusal::from(ErrorCode::AuthorizationSourceIPMismatch).with("SourceIP", request.client.to_string())
+            );
         }
     }
     if https_only && !request.tls {
         return Err(ErrorCode::AuthorizationProtocolMismatch.into());
     }
-    if field("ses") != "" {
+    if !field("ses").is_empty() {
         return Err(failed("Encryption scopes are not supported by this server."));
     }
-    Ok(AccountSas {
-        services: services.into(),
-        resource_types: resource_types.into(),
-        permissions: permissions.into(),
-    })
+    Ok(AccountSas { services: services.into(), resource_types: resource_types.into(), permissions: permissions.into() })
 }
 
 impl AccountSas {

@@ -102,7 +102,8 @@ fn signed_again<'a>(signed: &Signed<'a>) -> Signed<'a> {
 fn check_date(request: &Request<'_>) -> Result<(), Refusal> {
     let text = request.header("x-ms-date").or_else(|| request.header("date"));
     let text = text.ok_or_else(|| failed("Neither x-ms-date nor Date is sent."))?;
-    let date = Timestamp::parse_http_date(text).ok_or_else(|| failed(format!("The date header is not a date: '{text}'")))?;
+    let date =
+        Timestamp::parse_http_date(text).ok_or_else(|| failed(format!("The date header is not a date: '{text}'")))?;
     if date < request.now.minus_seconds(DATE_SKEW_SECONDS_MAX) {
         return Err(failed(format!("Request date header too old: '{text}'")));
     }

@@ -55,8 +55,11 @@ impl Signed<'_> {
             "0" if self.version >= ApiVersion::ZERO_LENGTH_SIGNED_EMPTY => "",
             length => length,
         };
-        let (first, second) =
-            if variant.language_first { ("content-language", "content-encoding") } else { ("content-encoding", "content-language") };
+        let (first, second) = if variant.language_first {
+            ("content-language", "content-encoding")
+        } else {
+            ("content-encoding", "content-language")
+        };
         let mut text = String::with_capacity(512);
         let standard = [
             self.verb,
@@ -89,7 +92,8 @@ impl Signed<'_> {
             return format!("{date}\n{}", self.short_resource());
         }
         let date = if date.is_empty() { self.header("date") } else { "" };
-        let mut text = format!("{}\n{}\n{}\n{date}\n", self.verb, self.header("content-md5"), self.header("content-type"));
+        let mut text =
+            format!("{}\n{}\n{}\n{date}\n", self.verb, self.header("content-md5"), self.header("content-type"));
         self.push_headers(&mut text, variant.header_order);
         text.push_str(&self.short_resource());
         text

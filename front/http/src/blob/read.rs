@@ -14,7 +14,8 @@ use super::{put_lease, put_metadata, refuse_unbuilt, stamp};
 use crate::request::Request;
 use crate::wire::{Response, ResponseBody};
 
-const UNBUILT_ON_READ: [&str; 4] = ["x-ms-if-tags", "x-ms-encryption-key", "x-ms-encryption-key-sha256", "x-ms-structured-body"];
+const UNBUILT_ON_READ: [&str; 4] =
+    ["x-ms-if-tags", "x-ms-encryption-key", "x-ms-encryption-key-sha256", "x-ms-structured-body"];
 
 pub async fn get(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {
     let (name, blob) = (request.container()?, request.blob()?);

@@ -24,7 +24,9 @@ pub enum BodyError {
     /// The chunks are not chunks.
     MalformedChunk,
     /// More than the operation takes.
-    TooLarge { bytes_max: u64 },
+    TooLarge {
+        bytes_max: u64,
+    },
     Io(io::Error),
 }
 

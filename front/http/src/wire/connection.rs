@@ -197,7 +197,9 @@ async fn write<T: Transport>(
                 send(transport, out, limits).await?;
             }
             while let Some(bytes) = piece {
-                left = left.checked_sub(bytes.len() as u64).ok_or_else(|| io::Error::other("more content than promised"))?;
+                left = left
+                    .checked_sub(bytes.len() as u64)
+                    .ok_or_else(|| io::Error::other("more content than promised"))?;
                 // The next piece is read while this one is sent.
                 let (next, sent) = tokio::join!(reader.next(), send(transport, &bytes, limits));
                 sent?;

@@ -87,7 +87,9 @@ impl Head {
                 let length = right.then(|| digits.parse().ok()).flatten();
                 length.map(BodyKind::Length).ok_or(HeadError::AmbiguousLength)
             }
-            (Some(coding), None, None) if coding.eq_ignore_ascii_case("chunked") && !self.is_http_1_0 => Ok(BodyKind::Chunked),
+            (Some(coding), None, None) if coding.eq_ignore_ascii_case("chunked") && !self.is_http_1_0 => {
+                Ok(BodyKind::Chunked)
+            }
             (Some(_), None, None) => Err(HeadError::UnsupportedTransferEncoding),
             _ => Err(HeadError::AmbiguousLength),
         }

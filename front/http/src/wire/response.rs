@@ -17,9 +17,15 @@ pub enum ResponseBody {
     Bytes(Bytes),
     /// Stored content: how many bytes in all, and the first piece, read already so that what cannot be read at all is an error
     /// answer and not a broken download.
-    Content { first: Bytes, reader: Box<ContentReader>, bytes: u64 },
+    Content {
+        first: Bytes,
+        reader: Box<ContentReader>,
+        bytes: u64,
+    },
     /// No body, and the length that the body would have had: the answer to HEAD.
-    Head { bytes: Option<u64> },
+    Head {
+        bytes: Option<u64>,
+    },
 }
 
 impl Response {

@@ -38,8 +38,13 @@ fn check(got: String, string: &str, signature: &str) {
 #[test]
 fn shared_key_of_a_list() {
     let query = [("restype", "container"), ("comp", "list"), ("include", "snapshots"), ("include", "metadata")];
-    let case =
-        Case { service: Service::Blob, verb: "GET", headers: &[DATE, VERSION], path: "/devstoreaccount1/cont", query: &query };
+    let case = Case {
+        service: Service::Blob,
+        verb: "GET",
+        headers: &[DATE, VERSION],
+        path: "/devstoreaccount1/cont",
+        query: &query,
+    };
     check(
         with(&case, |signed| signed.full(PLAIN)),
         "GET\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\nx-ms-date:Fri, 26 Jun 2015 23:39:12 GMT\\nx-ms-version:2021-08-06\\n/devstoreaccount1/devstoreaccount1/cont\\ncomp:list\\ninclude:metadata,snapshots\\nrestype:container",
@@ -75,7 +80,8 @@ fn shared_key_of_a_put() {
 fn lite() {
     let headers = [DATE, VERSION];
     let query = [("comp", "list")];
-    let case = Case { service: Service::Blob, verb: "GET", headers: &headers, path: "/devstoreaccount1/cont", query: &query };
+    let case =
+        Case { service: Service::Blob, verb: "GET", headers: &headers, path: "/devstoreaccount1/cont", query: &query };
     check(
         with(&case, |signed| signed.lite(PLAIN)),
         "GET\\n\\n\\n\\nx-ms-date:Fri, 26 Jun 2015 23:39:12 GMT\\nx-ms-version:2021-08-06\\n/devstoreaccount1/devstoreaccount1/cont?comp=list",
