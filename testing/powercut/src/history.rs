@@ -168,6 +168,18 @@ impl Scribe {
         self.history.lock().expect("no holder panics").body(operation)
     }
 
+    /// Puts all that was acknowledged so far before the first entry of the log: the recording begins now.
+    pub fn begin_recording(&self) {
+        let mut history = self.history.lock().expect("no holder panics");
+        for op in &mut history.operations {
+            op.begun_position = 0;
+            if op.is_done() {
+                op.acknowledged_position = 0;
+                op.durable_position = 0;
+            }
+        }
+    }
+
     pub fn finish(self) -> History {
         self.history.lock().expect("no holder panics").clone()
     }

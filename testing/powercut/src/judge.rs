@@ -193,7 +193,8 @@ const NOTHING_YET: Write = Write { operation: None, value: None, begun: 0, answe
 
 impl Write {
     fn of(identity: usize, value: Option<usize>, op: &Operation, window: Window) -> Option<Write> {
-        let is_possible = op.begun_position < window.begun_before;
+        // What was acknowledged before the first entry of the log is part of the disk it began with.
+        let is_possible = op.begun_position < window.begun_before || op.acknowledged_position == 0;
         let is_settled = op.durable_position <= window.acknowledged_until;
         (op.outcome != Outcome::NoEffect && (is_possible || is_settled)).then(|| Write {
             operation: Some(identity), value, begun: op.begun_tick, answered: op.answered_tick, is_possible, is_settled,
@@ -240,7 +241,7 @@ fn judge_container(
         findings.push(Finding::new(Fault::Phantom, format!("container {container} has ETag {etag}, which no creation gave")));
         return None;
     };
-    if op.begun_position >= window.begun_before {
+    if op.begun_position >= window.begun_before && op.acknowledged_position > 0 {
         findings.push(Finding::new(Fault::Phantom, format!("container {container} is there before its creation #{identity} began")));
     } else if let Some(by) = unexplained(&writes, Some(*identity)) {
         findings.push(Finding::new(Fault::Lost, format!("container {container} is still that of #{identity}; {}", tell(operations, by))));
@@ -290,7 +291,7 @@ fn judge_blob(
     };
     if op.outcome == Outcome::NoEffect {
         findings.push(Finding::new(Fault::Phantom, format!("{name} holds what #{identity} wrote, which was refused")));
-    } else if op.begun_position >= window.begun_before {
+    } else if op.begun_position >= window.begun_before && op.acknowledged_position > 0 {
         findings.push(Finding::new(Fault::Phantom, format!("{name} holds what #{identity} wrote, which was not yet begun")));
     } else if let Some(by) = unexplained(&writes, Some(identity)) {
         findings.push(Finding::new(Fault::Lost, format!("{name} is still that of #{identity}; {}", tell(operations, by))));

@@ -7,11 +7,13 @@ use crate::disk::{Chance, Recording};
 use crate::history::{History, Scribe};
 use crate::judge::{Fault, Finding};
 use crate::subject::{Running, Subject};
-use crate::volume::{Kind, Volume};
+use crate::volume::{Kind, Volume, run as run_command};
 use crate::workload::{Complaints, Worker};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -24,6 +26,9 @@ pub struct Plan {
     /// Requests of each connection in each run of the program; between runs it is stopped or killed in turn.
     pub requests: Vec<usize>,
     pub seed: u64,
+    /// Small bodies to be overwritten by each connection before the recording begins, and again in its first round: enough
+    /// of them, and the record store writes out, merges and drops its files while it is being recorded.
+    pub bulk: (usize, usize),
 }
 
 pub struct Taken {
@@ -31,6 +36,9 @@ pub struct Taken {
     pub history: History,
     /// What was wrong already while the workload ran.
     pub findings: Vec<Finding>,
+    /// Files of the data directory that came and went meanwhile.
+    pub files_came: usize,
+    pub files_went: usize,
 }
 
 pub const DATA: &str = "data";
@@ -39,14 +47,18 @@ pub fn record(plan: &Plan, work: &Path) -> Result<Taken, String> {
     let mut volume = Volume::serve(work, plan.kind, plan.disk_bytes)?;
     volume.make_file_system()?;
     volume.mount()?;
-    // What mounting left to be written belongs to the state before the recording.
-    File::open(volume.root()).and_then(|root| root.sync_all()).map_err(|e| format!("sync of the mounted root: {e}"))?;
-    volume.disk().begin_recording();
-
     let data = volume.root().join(DATA);
     let scribe = Scribe::new(volume.shared_disk(), 0);
     let mut workers: Vec<Worker> = (0..plan.connections).map(|n| Worker::new(n, plan.seed, scribe.clone())).collect();
     let complaints = Complaints::default();
+    if plan.bulk.0 > 0 {
+        prepare(plan, &data, work, &mut workers, &complaints)?;
+    }
+    // What is still to be written, by mounting or by the preparations, belongs to the state before the recording.
+    run_command(Command::new("sync").arg("-f").arg(volume.root()))?;
+    scribe.begin_recording();
+    volume.disk().begin_recording();
+    let files_before: BTreeSet<PathBuf> = files_below(&data).into_iter().collect();
     let stirring = AtomicBool::new(true);
     let outcome = std::thread::scope(|scope| {
         scope.spawn(|| stir(&data, plan.seed, &stirring));
@@ -55,16 +67,33 @@ pub fn record(plan: &Plan, work: &Path) -> Result<Taken, String> {
         outcome
     });
     let recording = volume.disk().end_recording().expect("begun above");
+    let files_after: BTreeSet<PathBuf> = files_below(&data).into_iter().collect();
     volume.unmount()?;
     outcome?;
-    Ok(Taken { recording, history: scribe.finish(), findings: complaints.take() })
+    Ok(Taken {
+        recording, history: scribe.finish(), findings: complaints.take(),
+        files_came: files_after.difference(&files_before).count(), files_went: files_before.difference(&files_after).count(),
+    })
+}
+
+fn prepare(plan: &Plan, data: &Path, work: &Path, workers: &mut [Worker], complaints: &Complaints) -> Result<(), String> {
+    let running = plan.subject.start(data, &work.join("server.log")).map_err(|e| format!("{} does not start: {e}", plan.subject.name()))?;
+    workers[0].prepare(&mut *running.connect(), complaints);
+    std::thread::scope(|scope| {
+        for worker in workers {
+            let mut store = running.connect();
+            scope.spawn(move || worker.bulk(&mut *store, plan.bulk.0, complaints));
+        }
+    });
+    running.kill();
+    Ok(())
 }
 
 fn run(plan: &Plan, data: &Path, work: &Path, workers: &mut [Worker], complaints: &Complaints) -> Result<(), String> {
     let log = work.join("server.log");
     for (round, requests) in plan.requests.iter().enumerate() {
         let running = plan.subject.start(data, &log).map_err(|e| format!("{} does not start: {e}", plan.subject.name()))?;
-        if round == 0 {
+        if round == 0 && plan.bulk.0 == 0 {
             workers[0].prepare(&mut *running.connect(), complaints);
         }
         std::thread::scope(|scope| {
@@ -73,6 +102,9 @@ fn run(plan: &Plan, data: &Path, work: &Path, workers: &mut [Worker], complaints
                 scope.spawn(move || {
                     if round > 0 {
                         worker.reread(&mut *store, complaints);
+                    }
+                    if round == 0 {
+                        worker.bulk(&mut *store, plan.bulk.1, complaints);
                     }
                     worker.run(&mut *store, *requests, complaints);
                 });

@@ -13,6 +13,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub const SHARED: [&str; 2] = ["shared-a", "shared-b"];
 const RACE: &str = "race";
+const BULK: &str = "bulk";
+/// Just small enough to be kept with the record: many of these make the record store turn its tables and journals over.
+const BULK_BYTES: usize = 8 * 1024;
+const BULK_NAMES: u64 = 8;
 const OWN_NAMES: u64 = 10;
 const HOT_NAMES: u64 = 3;
 
@@ -83,7 +87,7 @@ impl Worker {
 
     /// Creates the containers that all share.
     pub fn prepare(&mut self, store: &mut dyn Store, complaints: &Complaints) {
-        for container in SHARED.iter().chain([&RACE]) {
+        for container in SHARED.iter().chain([&RACE, &BULK]) {
             self.create_container(store, container, complaints);
         }
     }
@@ -99,6 +103,14 @@ impl Worker {
                 _ if self.number == 0 => self.stir_race(store, complaints),
                 _ => self.put_race(store, complaints),
             }
+        }
+    }
+
+    /// Overwrites a few names many times over.
+    pub fn bulk(&mut self, store: &mut dyn Store, requests: usize, complaints: &Complaints) {
+        for _ in 0..requests {
+            let name = format!("w{}-b{}", self.number, self.chance.below(BULK_NAMES));
+            self.put_bytes(store, BULK, &name, BULK_BYTES, &Condition::None, complaints);
         }
     }
 
@@ -125,6 +137,12 @@ impl Worker {
 
     fn put(&mut self, store: &mut dyn Store, container: &str, name: &str, condition: &Condition, complaints: &Complaints) -> Answer {
         let bytes = self.bytes();
+        self.put_bytes(store, container, name, bytes, condition, complaints)
+    }
+
+    fn put_bytes(
+        &mut self, store: &mut dyn Store, container: &str, name: &str, bytes: usize, condition: &Condition, complaints: &Complaints,
+    ) -> Answer {
         let (operation, body) = self.scribe.begin(container, Deed::Put { name: name.to_string(), bytes });
         let body = body.expect("a put has a body");
         let answer = store.put(container, name, operation, &body, condition);
