@@ -21,6 +21,7 @@ fn main() {
     let dir = at.join(format!("lazuli-measure-{}", std::process::id()));
     std::fs::create_dir_all(&dir).expect("a directory to measure in");
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().expect("a runtime");
+    start(&runtime, &dir);
     for round in 1..=2 {
         println!("round {round}");
         let bare = bare_appends(&dir);
@@ -55,6 +56,34 @@ fn main() {
         }
     }
     std::fs::remove_dir_all(&dir).expect("the directory goes");
+}
+
+/// What a start takes, in time and memory.
+fn start(runtime: &Runtime, dir: &Path) {
+    let memory = || {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let line = status.lines().find(|line| line.starts_with("VmRSS")).unwrap_or("VmRSS: unknown").to_owned();
+        line.split_whitespace().skip(1).collect::<Vec<_>>().join(" ")
+    };
+    let options = Options { durability: Durability::Relaxed, ..Options::new(dir.join("start")) };
+    let before = memory();
+    let engine = Embedded::open(options.clone()).expect("the engine opens");
+    println!("memory before opening {before}, with an empty engine {}", memory());
+    runtime.block_on(async {
+        for at in 0..1000 {
+            let put = |of: usize| {
+                let key = Bytes::from(of.to_string());
+                Write::Put { family: Family(1), key, value: value().slice(..300), slices: Vec::new() }
+            };
+            let batch = Batch { guards: Vec::new(), writes: (0..100).map(put).collect() };
+            engine.commit(&partition(at), batch).await.expect("committed");
+        }
+    });
+    drop(engine);
+    let started = Instant::now();
+    let engine = Embedded::open(options).expect("the engine opens again");
+    println!("100,000 records of 300 bytes: opened in {} ms, memory {}", started.elapsed().as_millis(), memory());
+    drop(engine);
 }
 
 /// What a group commit costs without any engine: one thread gathers what is queued, appends it and syncs.

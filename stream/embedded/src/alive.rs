@@ -12,7 +12,7 @@
 //!
 //! 1. An extent without entry and without a row in `refs` is dead, for good: naming it is `Conflict`.
 //! 2. Only the commit thread claims, and it claims before it applies; so between a claim and the row in `refs` the entry
-//!    speaks for the extent.
+//!    speaks for the extent. Likewise on the way out: the entry is there before the last row is gone.
 //! 3. A view registers its number *before* it takes its snapshot. So a snapshot that still shows a reference removed at
 //!    commit N belongs to a view registered with a number below N, and `condemn` sees it.
 
@@ -25,7 +25,7 @@ use crate::key::Address;
 pub enum State {
     /// Written, never named. Its pin is all that keeps it.
     Fresh,
-    /// A commit that names it is being applied.
+    /// A commit that names it, or takes its last reference away, is being applied.
     Claimed,
     /// Its last reference was removed by this commit.
     Dying(u64),
@@ -92,6 +92,15 @@ impl Alive {
         }
     }
 
+    /// Before a commit is applied: what is about to lose its last reference. From the moment the commit can be seen until
+    /// it is settled these have neither reference nor number, and the entry speaks for them.
+    pub fn announce(&self, leaving: impl Iterator<Item = (Address, u32)>) {
+        let mut extents = lock(&self.extents);
+        for (address, bytes) in leaving {
+            extents.entries.insert(address, (State::Claimed, bytes));
+        }
+    }
+
     /// After a commit was applied: what it claimed lives by its references, and what lost its last one is dying.
     pub fn settle(&self, claimed: &[Address], dying: impl Iterator<Item = (Address, u32, u64)>) {
         let mut extents = lock(&self.extents);
@@ -106,8 +115,10 @@ impl Alive {
 
     /// The extents nobody can reach any more. Each is given out once.
     pub fn condemn(&self) -> Vec<(Address, u32)> {
-        let oldest = self.oldest_view();
         let mut extents = lock(&self.extents);
+        // Asked under the lock, so after the commits of all that is due were applied: a view that registers later takes
+        // its snapshot later still, and cannot show what they removed.
+        let oldest = self.oldest_view();
         let mut ready = std::mem::take(&mut extents.unpinned);
         while extents.due.front().is_some_and(|(number, _)| *number <= oldest) {
             ready.extend(extents.due.pop_front());

@@ -142,6 +142,7 @@ impl Core {
             batch.remove(&store.meta, sweep_key(group));
         }
         batch.insert(&store.meta, COMMIT_KEY, self.number.to_be_bytes());
+        self.alive.announce(stage.dying.iter().map(|(address, (bytes, _))| (*address, *bytes)));
         batch.commit().map_err(|error| fault("writing a commit", error))?;
         self.alive.settle(&stage.claimed, stage.dying.into_iter().map(|(address, (bytes, at))| (address, bytes, at)));
         self.published.store(self.number, Ordering::Release);
