@@ -2,6 +2,7 @@
 //! in as bytes and its answer comes out as bytes, through the same connection code that a socket would have.
 
 mod request;
+pub mod sim;
 mod world;
 
 pub use request::{AccountSas, Answer, Request};

@@ -1,0 +1,99 @@
+//! What a client does next. Few names and shared knowledge of ETags, so that clients get in each other's way.
+
+use super::chance::Chance;
+use super::history::{BLOBS, CONTAINERS, Condition, Deed};
+
+/// The kinds of deeds, in the order of their weights: put, get, head, delete, list, and on containers create, get, set metadata,
+/// delete, list.
+pub const KINDS: usize = 10;
+/// How often each is done before a plan changes it.
+const USUAL: [u32; KINDS] = [30, 22, 8, 9, 8, 4, 4, 5, 2, 2];
+
+/// The ETags that any client has seen lately, by container and blob (the container itself comes last).
+#[derive(Default)]
+pub struct Seen([[Vec<u64>; BLOBS.len() + 1]; CONTAINERS.len()]);
+
+const SEEN_MAX: usize = 4;
+
+impl Seen {
+    pub fn note(&mut self, container: usize, blob: Option<usize>, etag: u64) {
+        let seen = &mut self.0[container][blob.unwrap_or(BLOBS.len())];
+        if seen.last() != Some(&etag) {
+            if seen.len() == SEEN_MAX {
+                seen.remove(0);
+            }
+            seen.push(etag);
+        }
+    }
+
+    /// The newest, mostly; at times an older one, or another resource's.
+    fn draw(&self, chance: &mut Chance, container: usize, blob: Option<usize>) -> u64 {
+        let of = if chance.below(20) == 0 { chance.index(BLOBS.len() + 1) } else { blob.unwrap_or(BLOBS.len()) };
+        let seen = &self.0[container][of];
+        match seen.last() {
+            None => 1,
+            Some(_) if chance.below(3) == 0 => *chance.pick(seen),
+            Some(newest) => *newest,
+        }
+    }
+}
+
+pub fn choose(chance: &mut Chance, weights: &[u32; KINDS], long_bodies: u32, seen: &Seen) -> (usize, Deed) {
+    // Most of the crowd in one container, and in it on one blob.
+    let container = usize::from(chance.below(4) == 0);
+    let blob = if chance.below(3) == 0 { 0 } else { chance.index(BLOBS.len()) };
+    let weights: [u32; KINDS] = std::array::from_fn(|kind| USUAL[kind] * weights[kind]);
+    let deed = match chance.weighted(&weights) {
+        0 => Deed::Put { blob, bytes: body_bytes(chance, long_bodies), condition: write_condition(chance, seen, container, Some(blob)) },
+        1 => {
+            let range = (chance.below(3) == 0).then(|| {
+                let first = *chance.pick(&[0, 1, 100, 8_000, 12_000]) + chance.below(50);
+                (first, (chance.below(3) > 0).then(|| first + chance.below(9_000)))
+            });
+            Deed::Get { blob, range, condition: read_condition(chance, seen, container, blob) }
+        }
+        2 => Deed::Head { blob, condition: read_condition(chance, seen, container, blob) },
+        3 => Deed::Delete { blob, condition: write_condition(chance, seen, container, Some(blob)) },
+        4 => Deed::List {
+            prefix: *chance.pick(&["", "", "", "b", "b/"]),
+            delimiter: chance.below(3) == 0,
+            page: *chance.pick(&[1, 2, 5, 5000]),
+        },
+        5 => Deed::CreateContainer,
+        6 => Deed::GetContainer,
+        7 => Deed::SetContainerMetadata(write_condition(chance, seen, container, None)),
+        8 => Deed::DeleteContainer(write_condition(chance, seen, container, None)),
+        _ => Deed::ListContainers { page: *chance.pick(&[1, 5000]) },
+    };
+    (container, deed)
+}
+
+fn body_bytes(chance: &mut Chance, long_bodies: u32) -> u64 {
+    if chance.permille(long_bodies) {
+        return chance.between(8_193, 24_000);
+    }
+    match chance.below(20) {
+        0 => 0,
+        1 => chance.between(8_190, 8_195), // where a body moves from the record to an extent
+        _ => chance.between(1, 600),
+    }
+}
+
+fn write_condition(chance: &mut Chance, seen: &Seen, container: usize, blob: Option<usize>) -> Condition {
+    match chance.below(20) {
+        0..=8 => Condition::None,
+        9..=14 => Condition::IfMatch(seen.draw(chance, container, blob)),
+        15 => Condition::IfMatchAny,
+        16 => Condition::IfNoneMatch(seen.draw(chance, container, blob)),
+        _ => Condition::IfNoneMatchAny,
+    }
+}
+
+fn read_condition(chance: &mut Chance, seen: &Seen, container: usize, blob: usize) -> Condition {
+    match chance.below(10) {
+        0 => Condition::IfMatch(seen.draw(chance, container, Some(blob))),
+        1 => Condition::IfNoneMatch(seen.draw(chance, container, Some(blob))),
+        2 => Condition::IfMatchAny,
+        _ => Condition::None,
+    }
+}
