@@ -5,11 +5,11 @@ use testing::sim::check::Kind;
 use testing::sim::model::Rules;
 use testing::sim::run::{Problem, Settings, Summary, run};
 
-/// Seeds of the short run, over threads so that both halves run at once. Together at least 100,000 operations.
-const SEEDS: u64 = 200;
+/// The seeds of the short run, in two tests so that two cores share them: 40,000 operations, half a million where they are cheap.
+const SEEDS: u64 = if cfg!(debug_assertions) { 80 } else { 1000 };
 const OPERATIONS: u64 = 500;
 
-fn run_seeds(seeds: std::ops::Range<u64>) -> Summary {
+fn run_seeds(seeds: std::ops::Range<u64>) {
     let mut total = Summary::default();
     for seed in seeds {
         match run(&Settings::new(seed, OPERATIONS)) {
@@ -20,9 +20,9 @@ fn run_seeds(seeds: std::ops::Range<u64>) -> Summary {
     // A run in which nothing happens proves nothing.
     let struck = total.struck;
     assert!(total.crashes > 20 && total.jumps > 100, "{total:#?}");
+    assert!(total.done > 2000 && total.shown > 1000 && total.listed_rows > 1000, "{total:#?}");
     assert!(total.unknown > 200 && total.conditions_met > 500 && total.conditions_unmet > 500, "{total:#?}");
-    assert!(struck.applied_in_secret > 20 && struck.real_conflicts > 50 && struck.fenced > 0, "{total:#?}");
-    total
+    assert!(struck.applied_in_secret > 10 && struck.real_conflicts > 20 && struck.fenced > 20, "{total:#?}");
 }
 
 #[test]
@@ -51,17 +51,43 @@ const BROKEN_SEEDS: u64 = 40;
 #[test]
 fn broken_engines_are_found_out() {
     for breakage in Breakage::ALL {
-        let found = (0..BROKEN_SEEDS).find_map(|seed| {
-            let settings = Settings { breakage: Some(breakage), ..Settings::new(seed, 300) };
-            run(&settings).err().map(|failure| (seed, failure.problem))
+        let found = (0..BROKEN_SEEDS).find(|seed| {
+            let settings = Settings { breakage: Some(breakage), ..Settings::new(*seed, 300) };
+            match run(&settings).map_err(|failure| failure.problem) {
+                Err(Problem::Violation(violation)) => violation.kind != Kind::TooUncertain,
+                // Without a fence nothing wrong is served: whoever still writes to the old life of a container came before its
+                // deletion. But what they write stays for ever.
+                Err(Problem::Leaked { .. }) => breakage == Breakage::ForgetsFences,
+                _ => false,
+            }
         });
-        let Some((seed, problem)) = found else { panic!("{breakage:?} was not found out") };
-        println!("{breakage:?}: seed {seed}: {problem:?}");
-        let expected = match (breakage, &problem) {
-            (Breakage::ForgetsFences, Problem::Leaked { .. }) => true,
-            (_, Problem::Violation(_)) => true,
-            _ => false,
-        };
-        assert!(expected, "{breakage:?} was found for another reason: {problem:?}");
+        assert!(found.is_some(), "{breakage:?} was not found out");
     }
+}
+
+/// Does any of some seeds fail like this under these rules?
+fn finds(kind: Kind, gateways: usize, rules: Rules) -> bool {
+    (0..40).any(|seed| {
+        let settings = Settings { gateways: Some(gateways), rules: Some(rules), ..Settings::new(seed, 300) };
+        match run(&settings) {
+            Err(failure) => matches!(failure.problem, Problem::Violation(violation) if violation.kind == kind),
+            Ok(_) => false,
+        }
+    })
+}
+
+#[test]
+fn etags_of_two_gateways_repeat() {
+    // Right: false. Each gateway draws its ticks by itself, so a blob that one of them deleted and the other wrote again can have
+    // an old ETag once more, and an If-Match that should fail holds. The low bits of a tick are meant to tell gateways apart.
+    let rules = Rules { etags_unique: true, deletion_strict: false };
+    assert!(finds(Kind::EtagRepeated, 2, rules));
+}
+
+#[test]
+fn a_container_being_deleted_is_seen_empty() {
+    // Right: false. A request that found the container and reads its group after the fence finds nothing there: it answers
+    // BlobNotFound, 412 or an empty listing for blobs that nobody deleted, where ContainerNotFound is true.
+    let rules = Rules { etags_unique: true, deletion_strict: true };
+    assert!(finds(Kind::NotLinearizable, 1, rules));
 }

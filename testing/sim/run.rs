@@ -1,57 +1,65 @@
 //! Long runs, and one run again.
 //!
-//! `sim --seed 17 --operations 500` repeats one; `sim --seeds 0..10000 --operations 500` searches. The first failure ends the search
-//! with its history and the command that repeats it.
+//! `sim --seed 17 --operations 500` repeats one; `sim --seeds 0..10000 --operations 500` searches. The first failure ends the
+//! search with its history and the command that repeats it. `--strict` holds the run to what is right and not yet true: `Rules`.
 
 use std::ops::Range;
 use std::process::ExitCode;
 
+use testing::sim::model::Rules;
 use testing::sim::run::{Settings, Summary, run};
 
-const USAGE: &str = "sim [--seed N | --seeds FROM..TO] [--operations N] [--gateways N]";
+const USAGE: &str = "sim [--seed N | --seeds FROM..TO] [--operations N] [--gateways N] [--strict]";
 
 fn main() -> ExitCode {
-    let (seeds, operations, gateways) = match parse(std::env::args().skip(1)) {
-        Ok(parsed) => parsed,
+    let asked = match parse(std::env::args().skip(1)) {
+        Ok(asked) => asked,
         Err(error) => {
             eprintln!("{error}\n{USAGE}");
             return ExitCode::FAILURE;
         }
     };
     let mut total = Summary::default();
-    for seed in seeds.clone() {
-        match run(&Settings { gateways, ..Settings::new(seed, operations) }) {
+    for seed in asked.seeds.clone() {
+        match run(&Settings { seed, ..asked.settings.clone() }) {
             Ok(summary) => total.add(&summary),
             Err(failure) => {
-                println!("{failure}{}", gateways.map(|n| format!(" --gateways {n}")).unwrap_or_default());
+                println!("{failure}");
                 return ExitCode::FAILURE;
             }
         }
         if (seed + 1) % 1000 == 0 {
-            println!("{} seeds, {} calls", seed + 1 - seeds.start, total.calls);
+            println!("{} seeds, {} calls", seed + 1 - asked.seeds.start, total.calls);
         }
     }
     println!("{total:#?}");
     ExitCode::SUCCESS
 }
 
-type Parsed = (Range<u64>, u64, Option<usize>);
+struct Asked {
+    seeds: Range<u64>,
+    settings: Settings,
+}
 
-fn parse(mut words: impl Iterator<Item = String>) -> Result<Parsed, String> {
-    let (mut seeds, mut operations, mut gateways) = (0..1, 500, None);
+fn parse(mut words: impl Iterator<Item = String>) -> Result<Asked, String> {
+    let mut asked = Asked { seeds: 0..1, settings: Settings::new(0, 500) };
     while let Some(word) = words.next() {
+        if word == "--strict" {
+            asked.settings.rules = Some(Rules { etags_unique: true, deletion_strict: true });
+            continue;
+        }
         let value = words.next().ok_or(format!("{word} needs a value"))?;
         let number = |text: &str| text.parse::<u64>().map_err(|_| format!("{word}: {text} is no number"));
         match word.as_str() {
-            "--seed" => seeds = number(&value)?..number(&value)? + 1,
+            "--seed" => asked.seeds = number(&value)?..number(&value)? + 1,
             "--seeds" => {
                 let (from, to) = value.split_once("..").ok_or("--seeds takes FROM..TO")?;
-                seeds = number(from)?..number(to)?;
+                asked.seeds = number(from)?..number(to)?;
             }
-            "--operations" => operations = number(&value)?,
-            "--gateways" => gateways = Some(number(&value)? as usize),
+            "--operations" => asked.settings.operations = number(&value)?,
+            "--gateways" => asked.settings.gateways = Some(number(&value)? as usize),
             _ => return Err(format!("unknown: {word}")),
         }
     }
-    Ok((seeds, operations, gateways))
+    Ok(asked)
 }

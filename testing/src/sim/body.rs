@@ -15,7 +15,7 @@ fn run_of_chance() -> &'static [u8] {
     static BYTES: OnceLock<Vec<u8>> = OnceLock::new();
     BYTES.get_or_init(|| {
         let mut chance = Chance::from_seed(0xB0D1E5);
-        (0..(WINDOWS + BODY_BYTES_MAX).div_ceil(8)).flat_map(|_| chance.next().to_le_bytes()).collect()
+        (0..(WINDOWS + BODY_BYTES_MAX).div_ceil(8)).flat_map(|_| chance.draw().to_le_bytes()).collect()
     })
 }
 

@@ -10,7 +10,7 @@ impl Chance {
         Chance(std::array::from_fn(|_| splitmix(&mut state)))
     }
 
-    pub fn next(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         let s = &mut self.0;
         let drawn = s[1].wrapping_mul(5).rotate_left(7).wrapping_mul(9);
         let shifted = s[1] << 17;
@@ -25,13 +25,13 @@ impl Chance {
 
     /// Another source, independent of what this one gives later.
     pub fn fork(&mut self) -> Chance {
-        Chance::from_seed(self.next())
+        Chance::from_seed(self.draw())
     }
 
     /// From 0 to `bound` - 1. The bias of the remainder is of no importance here.
     pub fn below(&mut self, bound: u64) -> u64 {
         assert!(bound > 0, "there is nothing below zero");
-        self.next() % bound
+        self.draw() % bound
     }
 
     pub fn between(&mut self, least: u64, most: u64) -> u64 {
@@ -82,7 +82,7 @@ mod tests {
         assert_eq!(splitmix(&mut state), 0x6E78_9E6A_A1B9_65F4);
         // The reference implementation of xoshiro256** with state 1, 2, 3, 4.
         let mut chance = Chance([1, 2, 3, 4]);
-        assert_eq!([chance.next(), chance.next(), chance.next()], [11520, 0, 1509978240]);
+        assert_eq!([chance.draw(), chance.draw(), chance.draw()], [11520, 0, 1509978240]);
     }
 
     #[test]

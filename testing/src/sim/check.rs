@@ -1,9 +1,9 @@
 //! Is there an order of all calls, each between its beginning and its end, in which the model gives every answer that was given?
 //!
 //! Wing and Gong's question, answered as Lowe does ("Testing for linearizability", 2017): walk through time and keep every
-//! *configuration* that explains the history so far, which is a state and the set of pending calls that have taken effect in it. A call
-//! takes effect as late as it can: when it, or one that needs it, ends. So the work depends on how many calls overlap, not on how long
-//! the history is, and when no configuration is left, the call that nothing explains is the one at hand.
+//! *configuration* that explains the history so far: a state, and the set of pending calls that have taken effect in it. A call
+//! takes effect as late as it can: when it, or one that needs it, ends. So the work depends on how many calls overlap, not on how
+//! long the history is, and when no configuration is left, the call that nothing explains is the one at hand.
 //!
 //! 1. Each container name is searched by itself; calls on different ones commute.
 //! 2. A call without effect that fits a configuration's state is counted in at once: waiting longer gains nothing.

@@ -54,6 +54,11 @@ pub async fn perform(sim: &Rc<Sim>, chance: &mut Chance, client: usize, gateway:
 
 /// One request; `None` without a whole answer.
 async fn ask(sim: &Rc<Sim>, chance: &mut Chance, gateway: usize, call: CallId, mut request: Request) -> Option<Answer> {
+    // Some sign with the key: then the date counts, and a clock that jumps meanwhile.
+    if chance.below(8) > 0 {
+        request = request.unsigned();
+        request.query.extend(sim.sas.iter().cloned());
+    }
     let manner = manner(sim, chance, &request);
     if manner == Manner::AsksFirst {
         request = request.header("Expect", "100-continue");
@@ -316,6 +321,7 @@ fn note_etags(sim: &Sim, call: Option<&Call>, outcome: &Outcome) {
         Deed::Put { blob, .. } | Deed::Get { blob, .. } | Deed::Head { blob, .. } => Some(blob),
         _ => None,
     };
+    seen.note_container(call.container, *reply != Reply::ContainerNotFound);
     match (reply, etag) {
         (Reply::Listed(listed), _) => {
             listed.rows.iter().for_each(|row| seen.note(call.container, Some(row.index), row.etag));

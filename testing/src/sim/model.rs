@@ -11,8 +11,8 @@ pub struct Rules {
     /// No two writes of one resource have the same ETag, and ETags grow also over a deletion in between. Holds for one gateway;
     /// two of them on one store draw their ticks from two counters that do not know of each other.
     pub etags_unique: bool,
-    /// A call on a blob whose container is deleted meanwhile answers from before the deletion, or ContainerNotFound. If false it may
-    /// also find the container empty: no blob, no match, an empty listing.
+    /// A call on a blob whose container is deleted meanwhile answers from before the deletion, or ContainerNotFound. If false it
+    /// may also find the container empty: no blob, no match, an empty listing.
     pub deletion_strict: bool,
 }
 

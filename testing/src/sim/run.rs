@@ -25,6 +25,7 @@ use super::panics;
 use super::plan::Plan;
 use super::workload::Seen;
 use crate::request::ACCOUNT;
+use crate::{AccountSas, Request};
 
 /// Far more steps than any deed needs, however slow the engine.
 const STEPS_PER_OPERATION_MAX: u64 = 20_000;
@@ -37,6 +38,8 @@ pub struct Sim {
     pub history: Rc<RefCell<History>>,
     pub gateways: RefCell<Vec<Rc<Gateway>>>,
     pub seen: RefCell<Seen>,
+    /// A signature for all requests, as query parameters.
+    pub sas: Vec<(String, String)>,
     /// Faults, crashes and bad manners come only while this is true.
     pub stormy: Cell<bool>,
     operations_left: Cell<u64>,
@@ -84,7 +87,7 @@ impl Sim {
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
     pub seed: u64,
     pub operations: u64,
@@ -106,6 +109,11 @@ pub struct Summary {
     /// Of the whole history, and of how it came about.
     pub digest: u64,
     pub calls: u64,
+    /// Writes that were acknowledged.
+    pub done: u64,
+    /// Reads that showed a value.
+    pub shown: u64,
+    pub not_found: u64,
     pub steps: u64,
     pub crashes: u64,
     pub jumps: u64,
@@ -122,6 +130,9 @@ impl Summary {
     pub fn add(&mut self, other: &Summary) {
         self.digest = self.digest.rotate_left(1) ^ other.digest;
         self.calls += other.calls;
+        self.done += other.done;
+        self.shown += other.shown;
+        self.not_found += other.not_found;
         self.steps += other.steps;
         self.crashes += other.crashes;
         self.jumps += other.jumps;
@@ -153,8 +164,7 @@ pub enum Problem {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
-    pub seed: u64,
-    pub operations: u64,
+    pub settings: Settings,
     pub problem: Problem,
 }
 
@@ -164,15 +174,19 @@ impl fmt::Display for Failure {
             Problem::Violation(violation) => writeln!(f, "{violation}")?,
             problem => writeln!(f, "{problem:?}")?,
         }
-        let Failure { seed, operations, .. } = self;
-        writeln!(f, "Seed {seed}. Again:")?;
-        write!(f, "  cargo run --release -p lazuli-testing --bin sim -- --seed {seed} --operations {operations}")
+        let Settings { seed, operations, gateways, rules, breakage } = &self.settings;
+        writeln!(f, "Seed {seed}{}. Again:", breakage.map_or(String::new(), |how| format!(" of an engine that {how:?}")))?;
+        write!(f, "  cargo run --release -p lazuli-testing --bin sim -- --seed {seed} --operations {operations}")?;
+        if let Some(gateways) = gateways {
+            write!(f, " --gateways {gateways}")?;
+        }
+        if rules.is_some() { write!(f, " --strict") } else { Ok(()) }
     }
 }
 
 pub fn run(settings: &Settings) -> Result<Summary, Box<Failure>> {
     let (seed, operations) = (settings.seed, settings.operations);
-    let fail = |problem| Err(Box::new(Failure { seed, operations, problem }));
+    let fail = |problem| Err(Box::new(Failure { settings: settings.clone(), problem }));
     let panics_before = panics::count();
 
     let mut chance = Chance::from_seed(seed);
@@ -194,6 +208,7 @@ pub fn run(settings: &Settings) -> Result<Summary, Box<Failure>> {
         history: Rc::default(),
         gateways: RefCell::default(),
         seen: RefCell::default(),
+        sas: account_sas(),
         stormy: Cell::new(true),
         operations_left: Cell::new(operations),
         cut: RefCell::default(),
@@ -234,6 +249,12 @@ pub fn run(settings: &Settings) -> Result<Summary, Box<Failure>> {
         return fail(Problem::Leaked { extents, tombstones });
     }
     Ok(summary)
+}
+
+/// Lasts for all clocks of a run. Clients sign with it, because signing every request would take a third of the time of a run.
+fn account_sas() -> Vec<(String, String)> {
+    let sas = AccountSas { expiry: "2999-01-01T00:00:00Z".into(), ..AccountSas::all(Timestamp::UNIX_EPOCH) };
+    Request::new("GET ").with_sas(&sas).query
 }
 
 /// The clients' whole life, and what is found after it.
@@ -370,12 +391,18 @@ fn summarize(sim: &Sim, history: &History, steps: u64, struck: Struck) -> Summar
         match &call.outcome {
             Outcome::Unknown => summary.unknown += 1,
             Outcome::Nothing => summary.nothing += 1,
-            Outcome::Answered { reply: Reply::Done, .. } if conditional => summary.conditions_met += 1,
-            Outcome::Answered { reply: Reply::ConditionNotMet | Reply::BlobAlreadyExists, .. } => {
-                summary.conditions_unmet += 1;
-            }
-            Outcome::Answered { reply: Reply::Listed(listed), .. } => summary.listed_rows += listed.rows.len() as u64,
-            _ => {}
+            Outcome::Answered { reply, .. } => match reply {
+                Reply::Done => {
+                    summary.done += 1;
+                    summary.conditions_met += u64::from(conditional);
+                }
+                Reply::Shown(_) => summary.shown += 1,
+                Reply::BlobNotFound | Reply::ContainerNotFound => summary.not_found += 1,
+                Reply::ConditionNotMet | Reply::BlobAlreadyExists => summary.conditions_unmet += 1,
+                Reply::Listed(listed) => summary.listed_rows += listed.rows.len() as u64,
+                _ => {}
+            },
+            Outcome::Open | Outcome::Wrong(_) => {}
         }
     }
     summary

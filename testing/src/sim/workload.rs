@@ -9,15 +9,20 @@ pub const KINDS: usize = 10;
 /// How often each is done before a plan changes it.
 const USUAL: [u32; KINDS] = [30, 22, 8, 9, 8, 4, 4, 5, 2, 2];
 
-/// The ETags that any client has seen lately, by container and blob (the container itself comes last).
+/// What the clients know together.
 #[derive(Default)]
-pub struct Seen([[Vec<u64>; BLOBS.len() + 1]; CONTAINERS.len()]);
+pub struct Seen {
+    /// The ETags seen lately, by container and blob (the container itself comes last).
+    etags: [[Vec<u64>; BLOBS.len() + 1]; CONTAINERS.len()],
+    /// The last answer said that there is such a container.
+    is_there: [bool; CONTAINERS.len()],
+}
 
 const SEEN_MAX: usize = 4;
 
 impl Seen {
     pub fn note(&mut self, container: usize, blob: Option<usize>, etag: u64) {
-        let seen = &mut self.0[container][blob.unwrap_or(BLOBS.len())];
+        let seen = &mut self.etags[container][blob.unwrap_or(BLOBS.len())];
         if seen.last() != Some(&etag) {
             if seen.len() == SEEN_MAX {
                 seen.remove(0);
@@ -26,10 +31,14 @@ impl Seen {
         }
     }
 
+    pub fn note_container(&mut self, container: usize, is_there: bool) {
+        self.is_there[container] = is_there;
+    }
+
     /// The newest, mostly; at times an older one, or another resource's.
     fn draw(&self, chance: &mut Chance, container: usize, blob: Option<usize>) -> u64 {
         let of = if chance.below(20) == 0 { chance.index(BLOBS.len() + 1) } else { blob.unwrap_or(BLOBS.len()) };
-        let seen = &self.0[container][of];
+        let seen = &self.etags[container][of];
         match seen.last() {
             None => 1,
             Some(_) if chance.below(3) == 0 => *chance.pick(seen),
@@ -42,9 +51,15 @@ pub fn choose(chance: &mut Chance, weights: &[u32; KINDS], long_bodies: u32, see
     // Most of the crowd in one container, and in it on one blob.
     let container = usize::from(chance.below(4) == 0);
     let blob = if chance.below(3) == 0 { 0 } else { chance.index(BLOBS.len()) };
+    if !seen.is_there[container] && chance.below(2) == 0 {
+        return (container, Deed::CreateContainer);
+    }
     let weights: [u32; KINDS] = std::array::from_fn(|kind| USUAL[kind] * weights[kind]);
     let deed = match chance.weighted(&weights) {
-        0 => Deed::Put { blob, bytes: body_bytes(chance, long_bodies), condition: write_condition(chance, seen, container, Some(blob)) },
+        0 => {
+            let bytes = body_bytes(chance, long_bodies);
+            Deed::Put { blob, bytes, condition: write_condition(chance, seen, container, Some(blob)) }
+        }
         1 => {
             let range = (chance.below(3) == 0).then(|| {
                 let first = *chance.pick(&[0, 1, 100, 8_000, 12_000]) + chance.below(50);
@@ -55,7 +70,7 @@ pub fn choose(chance: &mut Chance, weights: &[u32; KINDS], long_bodies: u32, see
         2 => Deed::Head { blob, condition: read_condition(chance, seen, container, blob) },
         3 => Deed::Delete { blob, condition: write_condition(chance, seen, container, Some(blob)) },
         4 => Deed::List {
-            prefix: *chance.pick(&["", "", "", "b", "b/"]),
+            prefix: chance.pick::<&str>(&["", "", "", "b", "b/"]),
             delimiter: chance.below(3) == 0,
             page: *chance.pick(&[1, 2, 5, 5000]),
         },
