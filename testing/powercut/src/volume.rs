@@ -1,9 +1,12 @@
 //! A mounted file system on a `Disk`: FUSE serves the disk as one file, a loop device makes it a block device, and ext4
 //! (or another file system of the kernel) is mounted on that.
 //!
-//! 1. Everything is undone on drop, in reverse order; the `run` script adds a mount namespace of its own, so that even a
-//!    killed harness leaves no mount, and the loop device clears itself with its last user.
-//! 2. The FUSE file is opened for direct I/O, so that the kernel keeps no copy of it and a disk may be exchanged between
+//! 1. Everything is undone on drop, in reverse order. When the harness is killed, the mount namespace that the `run` script
+//!    made for it takes the mounts along, and the loop device clears itself with its last user.
+//! 2. This process both serves the disk and (as the toys, and the stirring thread) waits for it. Killed while it waits, it
+//!    could not end: the waiting thread keeps the FUSE device open, and nobody answers it. So each connection's number is
+//!    left in the directory POWERCUT_CONNECTIONS while it lives, and the `run` script aborts what it finds there.
+//! 3. The FUSE file is opened for direct I/O, so that the kernel keeps no copy of it and a disk may be exchanged between
 //!    two mounts of the file system.
 
 use crate::disk::{Disk, Image};
@@ -13,6 +16,7 @@ use fuser::{
     WriteFlags,
 };
 use std::ffi::OsStr;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -69,6 +73,7 @@ pub struct Volume {
     root: PathBuf,
     is_mounted: bool,
     discards: bool,
+    connection_note: Option<PathBuf>,
 }
 
 impl Volume {
@@ -83,7 +88,8 @@ impl Volume {
         let mut config = Config::default();
         config.mount_options = vec![MountOption::FSName("powercut".into()), MountOption::RW];
         let fuse = fuser::spawn_mount(Face { disk: disk.clone() }, &fuse_dir, &config).map_err(|e| format!("FUSE mount: {e}"))?;
-        Ok(Volume { kind, disk, fuse: Some(fuse), fuse_dir, root, is_mounted: false, discards: true })
+        let connection_note = note_connection(&fuse_dir).map_err(|e| format!("note of the FUSE connection: {e}"))?;
+        Ok(Volume { connection_note, kind, disk, fuse: Some(fuse), fuse_dir, root, is_mounted: false, discards: true })
     }
 
     /// For a disk that will fail: ext4 discards what a transaction frees even when that transaction could not be committed,
@@ -149,7 +155,18 @@ impl Drop for Volume {
         if let Some(fuse) = self.fuse.take() {
             let _ = fuse.umount_and_join();
         }
+        if let Some(note) = &self.connection_note {
+            let _ = std::fs::remove_file(note);
+        }
     }
+}
+
+fn note_connection(fuse_dir: &Path) -> std::io::Result<Option<PathBuf>> {
+    let Some(directory) = std::env::var_os("POWERCUT_CONNECTIONS") else { return Ok(None) };
+    // A connection has the number of the device that its mount shows.
+    let note = PathBuf::from(directory).join(std::fs::metadata(fuse_dir)?.dev().to_string());
+    std::fs::write(&note, "")?;
+    Ok(Some(note))
 }
 
 pub fn run(command: &mut Command) -> Result<(), String> {
