@@ -20,6 +20,7 @@ fn run_seeds(seeds: std::ops::Range<u64>) {
     // A run in which nothing happens proves nothing.
     let struck = total.struck;
     assert!(total.crashes > 20 && total.jumps > 100, "{total:#?}");
+    assert!(total.manners.iter().all(|exchanges| *exchanges > 50), "{total:#?}");
     assert!(total.done > 2000 && total.shown > 1000 && total.listed_rows > 1000, "{total:#?}");
     assert!(total.unknown > 200 && total.conditions_met > 500 && total.conditions_unmet > 500, "{total:#?}");
     assert!(struck.applied_in_secret > 10 && struck.real_conflicts > 20 && struck.fenced > 20, "{total:#?}");

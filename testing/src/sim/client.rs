@@ -72,9 +72,18 @@ async fn ask(sim: &Rc<Sim>, chance: &mut Chance, gateway: usize, call: CallId, m
         return None;
     };
     match exchange(pipe, head, body, manner, &sim.pace).await {
-        Exchange::Heard(answer) => heard_whole(sim, call, answer, is_head),
-        Exchange::Left => None,
+        Exchange::Heard(answer) => {
+            if manner == Manner::Patient || (manner == Manner::AsksFirst && answer.status == 201) {
+                sim.count(manner);
+            }
+            heard_whole(sim, call, answer, is_head)
+        }
+        Exchange::Left => {
+            sim.count(manner);
+            None
+        }
         Exchange::Cut => {
+            sim.count(manner);
             sim.cut(call);
             None
         }

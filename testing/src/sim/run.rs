@@ -23,6 +23,7 @@ use super::history::{BLOBS, CONTAINERS, CallId, Condition, Deed, History, Outcom
 use super::model::Rules;
 use super::panics;
 use super::plan::Plan;
+use super::wire::Manner;
 use super::workload::Seen;
 use crate::request::ACCOUNT;
 use crate::{AccountSas, Request};
@@ -45,6 +46,8 @@ pub struct Sim {
     operations_left: Cell<u64>,
     cut: RefCell<HashSet<CallId>>,
     complaints: RefCell<Vec<String>>,
+    /// By `Manner::index`.
+    pub manners: Cell<[u64; Manner::KINDS]>,
     crashes: Cell<u64>,
     jumps: Cell<u64>,
     /// Old deletions that nobody finished.
@@ -79,6 +82,12 @@ impl Sim {
 
     pub fn was_cut(&self, call: CallId) -> bool {
         self.cut.borrow().contains(&call)
+    }
+
+    pub fn count(&self, manner: Manner) {
+        let mut manners = self.manners.get();
+        manners[manner.index()] += 1;
+        self.manners.set(manners);
     }
 
     /// Something is wrong that the history has no place for.
@@ -123,6 +132,8 @@ pub struct Summary {
     pub conditions_met: u64,
     pub conditions_unmet: u64,
     pub listed_rows: u64,
+    /// Exchanges that were patient and answered, asked first and were done, were left, were cut.
+    pub manners: [u64; Manner::KINDS],
     pub struck: Struck,
 }
 
@@ -141,6 +152,7 @@ impl Summary {
         self.conditions_met += other.conditions_met;
         self.conditions_unmet += other.conditions_unmet;
         self.listed_rows += other.listed_rows;
+        (0..Manner::KINDS).for_each(|kind| self.manners[kind] += other.manners[kind]);
         self.struck.faults += other.struck.faults;
         self.struck.applied_in_secret += other.struck.applied_in_secret;
         self.struck.invented_conflicts += other.struck.invented_conflicts;
@@ -213,6 +225,7 @@ pub fn run(settings: &Settings) -> Result<Summary, Box<Failure>> {
         operations_left: Cell::new(operations),
         cut: RefCell::default(),
         complaints: RefCell::default(),
+        manners: Cell::default(),
         crashes: Cell::default(),
         jumps: Cell::default(),
         tombstones_left: Cell::default(),
@@ -380,6 +393,7 @@ fn summarize(sim: &Sim, history: &History, steps: u64, struck: Struck) -> Summar
         steps,
         crashes: sim.crashes.get(),
         jumps: sim.jumps.get(),
+        manners: sim.manners.get(),
         struck,
         ..Summary::default()
     };

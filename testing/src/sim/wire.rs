@@ -17,6 +17,19 @@ pub enum Manner {
     CutsBody { at: usize },
 }
 
+impl Manner {
+    pub const KINDS: usize = 4;
+
+    pub fn index(self) -> usize {
+        match self {
+            Manner::Patient => 0,
+            Manner::AsksFirst => 1,
+            Manner::LeavesAfter { .. } => 2,
+            Manner::CutsBody { .. } => 3,
+        }
+    }
+}
+
 pub enum Exchange {
     /// What came until the server closed: a whole answer, part of one, or nothing.
     Heard(Answer),
