@@ -8,6 +8,25 @@ pub const PUT_BLOB_BYTES_MAX: u64 = 5000 * MIB;
 pub const PUT_BLOB_BYTES_MAX_BEFORE_2019_12_12: u64 = 256 * MIB;
 pub const PUT_BLOB_BYTES_MAX_BEFORE_2016_05_31: u64 = 64 * MIB;
 
+pub const BLOCK_BYTES_MAX: u64 = 4000 * MIB;
+pub const APPEND_BLOCK_BYTES_MAX: u64 = 100 * MIB;
+pub const PUT_PAGES_BYTES_MAX: u64 = 4 * MIB;
+/// 50,000 ids of 88 characters in their elements, and some air.
+pub const BLOCK_LIST_BYTES_MAX: u64 = 8 * MIB;
+pub const BATCH_BYTES_MAX: u64 = 4 * MIB;
+pub const QUERY_BYTES_MAX: u64 = MIB;
+/// Properties, access policies, tags: small documents all of them.
+pub const XML_BYTES_MAX: u64 = 64 * KIB;
+
+/// A message's text may be 64 KiB, and may be longer escaped.
+pub const QUEUE_MESSAGE_BODY_BYTES_MAX: u64 = 131_584;
+
+pub const TABLE_ENTITY_BODY_BYTES_MAX: u64 = 4 * MIB;
+pub const TABLE_BATCH_BYTES_MAX: u64 = 4 * MIB;
+
+pub const PUT_RANGE_BYTES_MAX: u64 = 4 * MIB;
+pub const FILE_PERMISSION_BODY_BYTES_MAX: u64 = 64 * KIB;
+
 pub const CONTAINER_NAME_CHARS_MIN: usize = 3;
 pub const CONTAINER_NAME_CHARS_MAX: usize = 63;
 pub const BLOB_NAME_CHARS_MAX: usize = 1024;

@@ -2,8 +2,14 @@
 //! matrix need to know of it; a new operation is a row, a parse, a decide and a render.
 
 mod blob;
+mod file;
+mod queue;
+mod table;
 
 pub use blob::BLOB;
+pub use file::FILE;
+pub use queue::QUEUE;
+pub use table::TABLE;
 
 /// The four services, each on its own port or host name.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -50,7 +56,9 @@ impl Service {
     pub const fn rows(self) -> &'static [Operation] {
         match self {
             Service::Blob => BLOB,
-            Service::Queue | Service::Table | Service::File => &[],
+            Service::Queue => QUEUE,
+            Service::Table => TABLE,
+            Service::File => FILE,
         }
     }
 }
@@ -99,27 +107,67 @@ impl Method {
 /// What the path names.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Resource {
+    /// Whatever it is: preflight asks on any path.
+    Anything,
     /// The account's root: `/`.
     Account,
     Container,
     Blob,
+    Queue,
+    /// `/queue/messages`
+    Messages,
+    /// `/queue/messages/id`
+    Message,
+    /// `/Tables`
+    Tables,
+    /// `/Tables('name')`
+    Table,
+    /// `/name` and `/name()`
+    Entities,
+    /// `/name(PartitionKey='…',RowKey='…')`
+    Entity,
+    /// `/$batch`
+    TableBatch,
+    Share,
+    Directory,
+    File,
 }
 
-/// What picks the operation among those with the same method and resource. `restype`, `comp` and the header must all be as
-/// stated: `None` means absent.
+/// What picks the operation among those with the same method and resource. `restype` and `comp` must be as stated (`None` means
+/// absent), and all tests must hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Selector {
     pub restype: Option<&'static str>,
     pub comp: Option<&'static str>,
-    pub header: HeaderTest,
+    pub tests: &'static [Test],
 }
 
+/// Something a request has or has not. Values are compared without case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum HeaderTest {
-    /// No header matters.
-    Any,
-    /// This header has this value (compared without case).
-    Is(&'static str, &'static str),
+pub enum Test {
+    HeaderIs(&'static str, &'static str),
+    HeaderSent(&'static str),
+    HeaderNotSent(&'static str),
+    QueryIs(&'static str, &'static str),
+    QueryIsNot(&'static str, &'static str),
+    QuerySent(&'static str),
+    QueryNotSent(&'static str),
+}
+
+impl Test {
+    /// Can no request pass both?
+    pub fn excludes(&self, other: &Test) -> bool {
+        use Test::*;
+        match (self, other) {
+            (HeaderIs(a, x), HeaderIs(b, y)) | (QueryIs(a, x), QueryIs(b, y)) => a == b && x != y,
+            (HeaderSent(a) | HeaderIs(a, _), HeaderNotSent(b)) | (HeaderNotSent(a), HeaderSent(b) | HeaderIs(b, _)) => {
+                a == b
+            }
+            (QuerySent(a) | QueryIs(a, _), QueryNotSent(b)) | (QueryNotSent(a), QuerySent(b) | QueryIs(b, _)) => a == b,
+            (QueryIs(a, x), QueryIsNot(b, y)) | (QueryIsNot(a, x), QueryIs(b, y)) => a == b && x == y,
+            _ => false,
+        }
+    }
 }
 
 /// Does the answer carry ETag and Last-Modified?
@@ -127,6 +175,8 @@ pub enum HeaderTest {
 pub enum ReturnsEtag {
     Yes,
     No,
+    /// Get Block List: only of what is committed.
+    IfCommitted,
 }
 
 /// Which conditional headers are judged, and how (facts/blob.md section 6).
@@ -140,6 +190,10 @@ pub enum Conditions {
     OnWrite,
     /// As `OnWrite`, and `If-None-Match: *` means "only if it is not there", refused with 409.
     OnCreate,
+    /// `x-ms-if-tags` alone.
+    OnTags,
+    /// Tables: If-Match is required, `*` forces.
+    IfMatchRequired,
 }
 
 /// What a lease id does to the operation (facts/blob.md section 7).
@@ -151,17 +205,63 @@ pub enum LeaseCheck {
     IfGiven,
     /// Needed while the resource is leased.
     IfLeased,
+    /// The operation is about the lease itself.
+    Acts,
 }
 
-/// `srt` and the letters of `sp` of which an account SAS needs one.
+/// Which letters of `sp` are needed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Letters {
+    /// No token of this kind ever suffices.
+    Never,
+    AnyOf(&'static str),
+    AllOf(&'static str),
+    /// As `AnyOf` with `c` added, which suffices where nothing is there yet.
+    AnyOfOrCreate(&'static str),
+    /// Any valid token.
+    Whatever,
+}
+
+impl Letters {
+    pub fn allow(self, permissions: &str) -> bool {
+        match self {
+            Letters::Never => false,
+            Letters::AnyOf(letters) => letters.chars().any(|letter| permissions.contains(letter)),
+            Letters::AllOf(letters) => letters.chars().all(|letter| permissions.contains(letter)),
+            Letters::AnyOfOrCreate(letters) => {
+                permissions.contains('c') || letters.chars().any(|letter| permissions.contains(letter))
+            }
+            Letters::Whatever => true,
+        }
+    }
+
+    /// May a token with these permissions replace what is there?
+    pub fn allow_overwrite(self, permissions: &str) -> bool {
+        match self {
+            Letters::AnyOfOrCreate(letters) => letters.chars().any(|letter| permissions.contains(letter)),
+            other => other.allow(permissions),
+        }
+    }
+}
+
+/// What an account SAS needs: a letter of `srt` (one of these), and letters of `sp`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AccountSas {
-    pub resource_type: char,
-    pub any_of: &'static str,
+    pub resource_types: &'static str,
+    pub letters: Letters,
 }
 
-/// The letters of which a service SAS needs one; `None` where no service SAS ever suffices.
-pub type ServiceSas = Option<&'static str>;
+/// Who needs no credential.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Anonymous {
+    Never,
+    /// Readers of a container whose blobs are public.
+    OfPublicBlobs,
+    /// Readers of a container that is public as a whole.
+    OfPublicContainer,
+    /// Preflight: credentials are not looked at.
+    Always,
+}
 
 /// Does it change anything? The secondary endpoint takes reads alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -182,30 +282,282 @@ pub struct Operation {
     pub conditions: Conditions,
     pub lease: LeaseCheck,
     pub account_sas: AccountSas,
-    pub service_sas: ServiceSas,
+    pub service_sas: Letters,
+    pub anonymous: Anonymous,
     pub access: Access,
     /// The largest body taken, in bytes.
     pub body_bytes_max: u64,
+    /// What the published description calls it; one row may serve several of its names. Empty for what it leaves out.
+    pub published: &'static [&'static str],
+    /// Built. What is not answers 501 NotImplemented.
+    pub built: bool,
+}
+
+impl Operation {
+    /// The columns every row has. Reads are GET and HEAD; no body; nobody anonymous; not built: the rest of a row says otherwise.
+    #[allow(clippy::too_many_arguments)] // the columns
+    const fn row(
+        id: OperationId,
+        methods: &'static [Method],
+        on: Resource,
+        chosen_by: Selector,
+        status: u16,
+        etag: ReturnsEtag,
+        conditions: Conditions,
+        lease: LeaseCheck,
+        account_sas: AccountSas,
+        service_sas: Letters,
+        published: &'static [&'static str],
+    ) -> Operation {
+        let access = match methods[0] {
+            Method::Get | Method::Head | Method::Options => Access::Read,
+            _ => Access::Write,
+        };
+        Operation {
+            id,
+            methods,
+            on,
+            chosen_by,
+            status,
+            etag,
+            conditions,
+            lease,
+            account_sas,
+            service_sas,
+            anonymous: Anonymous::Never,
+            access,
+            body_bytes_max: 0,
+            published,
+            built: false,
+        }
+    }
+
+    const fn built(self) -> Operation {
+        Operation { built: true, ..self }
+    }
+
+    const fn body(self, bytes_max: u64) -> Operation {
+        Operation { body_bytes_max: bytes_max, ..self }
+    }
+
+    const fn anonymous(self, anonymous: Anonymous) -> Operation {
+        Operation { anonymous, ..self }
+    }
+
+    const fn reads(self) -> Operation {
+        Operation { access: Access::Read, ..self }
+    }
+
+    const fn writes(self) -> Operation {
+        Operation { access: Access::Write, ..self }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum OperationId {
+    // Blob
+    PreflightBlob,
+    SetBlobServiceProperties,
+    GetBlobServiceProperties,
+    GetBlobServiceStats,
+    GetBlobUserDelegationKey,
+    GetAccountInformation,
+    GetContainerAccountInformation,
+    GetBlobAccountInformation,
+    SubmitBatch,
+    FindBlobsByTags,
     ListContainers,
     CreateContainer,
     GetContainerProperties,
     GetContainerMetadata,
     SetContainerMetadata,
+    GetContainerAcl,
+    SetContainerAcl,
+    AcquireContainerLease,
+    RenewContainerLease,
+    ChangeContainerLease,
+    ReleaseContainerLease,
+    BreakContainerLease,
     DeleteContainer,
+    RestoreContainer,
+    RenameContainer,
     ListBlobs,
+    FindBlobsByTagsInContainer,
+    SubmitContainerBatch,
     PutBlockBlob,
+    PutBlobFromUrl,
+    PutAppendBlob,
+    PutPageBlob,
+    CopyBlob,
+    CopyBlobFromUrl,
+    AbortCopyBlob,
+    IncrementalCopyBlob,
     GetBlob,
     GetBlobProperties,
+    GetBlobMetadata,
+    SetBlobMetadata,
+    SetBlobProperties,
     DeleteBlob,
+    UndeleteBlob,
+    SnapshotBlob,
+    SetBlobTier,
+    GetBlobTags,
+    SetBlobTags,
+    SetBlobImmutabilityPolicy,
+    DeleteBlobImmutabilityPolicy,
+    SetBlobLegalHold,
+    SetBlobExpiry,
+    AcquireBlobLease,
+    RenewBlobLease,
+    ChangeBlobLease,
+    ReleaseBlobLease,
+    BreakBlobLease,
+    PutBlock,
+    PutBlockFromUrl,
+    PutBlockList,
+    GetBlockList,
+    QueryBlob,
+    AppendBlock,
+    AppendBlockFromUrl,
+    SealAppendBlob,
+    PutPages,
+    PutPagesFromUrl,
+    ClearPages,
+    GetPageRanges,
+    GetPageRangesDiff,
+    GetPageRangesDiffByUrl,
+    // Queue
+    PreflightQueue,
+    SetQueueServiceProperties,
+    GetQueueServiceProperties,
+    GetQueueServiceStats,
+    GetQueueUserDelegationKey,
+    ListQueues,
+    CreateQueue,
+    DeleteQueue,
+    GetQueueMetadata,
+    SetQueueMetadata,
+    GetQueueAcl,
+    SetQueueAcl,
+    PutMessage,
+    GetMessages,
+    PeekMessages,
+    ClearMessages,
+    UpdateMessage,
+    DeleteMessage,
+    // Table
+    PreflightTable,
+    SetTableServiceProperties,
+    GetTableServiceProperties,
+    GetTableServiceStats,
+    QueryTables,
+    CreateTable,
+    GetTable,
+    DeleteTable,
+    GetTableAcl,
+    SetTableAcl,
+    QueryEntities,
+    InsertEntity,
+    GetEntity,
+    UpdateEntity,
+    InsertOrReplaceEntity,
+    MergeEntity,
+    InsertOrMergeEntity,
+    DeleteEntity,
+    SubmitTransaction,
+    // File
+    PreflightFile,
+    SetFileServiceProperties,
+    GetFileServiceProperties,
+    ListShares,
+    GetFileUserDelegationKey,
+    CreateShare,
+    GetShareProperties,
+    GetShareMetadata,
+    SetShareProperties,
+    SetShareMetadata,
+    DeleteShare,
+    SnapshotShare,
+    RestoreShare,
+    GetShareAcl,
+    SetShareAcl,
+    GetShareStats,
+    CreateSharePermission,
+    GetSharePermission,
+    AcquireShareLease,
+    RenewShareLease,
+    ChangeShareLease,
+    ReleaseShareLease,
+    BreakShareLease,
+    GetHardLinks,
+    CreateDirectory,
+    GetDirectoryProperties,
+    GetDirectoryMetadata,
+    SetDirectoryProperties,
+    SetDirectoryMetadata,
+    DeleteDirectory,
+    RenameDirectory,
+    ListDirectory,
+    CreateFile,
+    CopyFile,
+    GetFile,
+    GetFileProperties,
+    GetFileMetadata,
+    SetFileProperties,
+    SetFileMetadata,
+    DeleteFile,
+    RenameFile,
+    PutRange,
+    PutRangeFromUrl,
+    ListRanges,
+    AbortCopyFile,
+    ListHandles,
+    ForceCloseHandles,
+    AcquireFileLease,
+    ChangeFileLease,
+    ReleaseFileLease,
+    BreakFileLease,
+    CreateSymbolicLink,
+    GetSymbolicLink,
+    CreateHardLink,
 }
+
+const fn plain() -> Selector {
+    Selector { restype: None, comp: None, tests: &[] }
+}
+
+const fn comp(comp: &'static str) -> Selector {
+    Selector { comp: Some(comp), ..plain() }
+}
+
+const fn restype(restype: &'static str) -> Selector {
+    Selector { restype: Some(restype), ..plain() }
+}
+
+const fn restype_comp(restype: &'static str, comp: &'static str) -> Selector {
+    Selector { restype: Some(restype), comp: Some(comp), tests: &[] }
+}
+
+impl Selector {
+    const fn when(self, tests: &'static [Test]) -> Selector {
+        Selector { tests, ..self }
+    }
+}
+
+const fn account(resource_types: &'static str, letters: Letters) -> AccountSas {
+    AccountSas { resource_types, letters }
+}
+
+/// No SAS at all, only a key or a token.
+const NO_SAS: AccountSas = account("", Letters::Never);
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn every_row() -> impl Iterator<Item = (Service, &'static Operation)> {
+        Service::ALL.into_iter().flat_map(|service| service.rows().iter().map(move |row| (service, row)))
+    }
 
     #[test]
     fn no_two_rows_answer_the_same_request() {
@@ -213,27 +565,63 @@ mod tests {
             let rows = service.rows();
             for (i, a) in rows.iter().enumerate() {
                 for b in &rows[i + 1..] {
-                    assert_ne!(a.id, b.id);
-                    let same_place = a.on == b.on && a.methods.iter().any(|m| b.methods.contains(m));
-                    assert!(!(same_place && a.chosen_by == b.chosen_by), "{:?} and {:?}", a.id, b.id);
+                    let same_place = (a.on == b.on || a.on == Resource::Anything || b.on == Resource::Anything)
+                        && a.methods.iter().any(|method| b.methods.contains(method))
+                        && (a.chosen_by.restype, a.chosen_by.comp) == (b.chosen_by.restype, b.chosen_by.comp);
+                    let excluded =
+                        a.chosen_by.tests.iter().any(|test| b.chosen_by.tests.iter().any(|other| test.excludes(other)));
+                    assert!(!same_place || excluded, "{:?} and {:?}", a.id, b.id);
                 }
             }
         }
     }
 
     #[test]
+    fn every_id_has_one_row() {
+        let mut seen = std::collections::HashSet::new();
+        for (_, row) in every_row() {
+            assert!(seen.insert(row.id), "{:?}", row.id);
+        }
+    }
+
+    #[test]
     fn rows_agree_with_themselves() {
-        for row in Service::ALL.iter().flat_map(|service| service.rows()) {
-            let reads = row.methods.iter().all(|m| matches!(m, Method::Get | Method::Head));
-            assert_eq!(reads, row.access == Access::Read, "{:?}", row.id);
+        for (_, row) in every_row() {
+            if row.conditions == Conditions::OnRead {
+                assert_eq!(row.access, Access::Read, "{:?}", row.id);
+            }
+            if matches!(row.conditions, Conditions::OnWrite | Conditions::OnCreate | Conditions::IfMatchRequired) {
+                assert_eq!(row.access, Access::Write, "{:?}", row.id);
+            }
+            assert!(row.account_sas.resource_types.chars().all(|c| "sco".contains(c)), "{:?}", row.id);
             assert_eq!(
-                reads && row.conditions != Conditions::Never,
-                row.conditions == Conditions::OnRead,
+                row.account_sas.resource_types.is_empty(),
+                row.account_sas.letters == Letters::Never,
                 "{:?}",
                 row.id
             );
-            assert!("sco".contains(row.account_sas.resource_type), "{:?}", row.id);
-            assert!(!row.account_sas.any_of.is_empty(), "{:?}", row.id);
+            assert!((200..300).contains(&row.status), "{:?}", row.id);
+        }
+    }
+
+    #[test]
+    fn letters() {
+        for (letters, permissions, allow, overwrite) in [
+            (Letters::Never, "rwdlacup", false, false),
+            (Letters::AnyOf("aw"), "w", true, true),
+            (Letters::AnyOf("aw"), "r", false, false),
+            (Letters::AllOf("au"), "a", false, false),
+            (Letters::AllOf("au"), "ua", true, true),
+            (Letters::AnyOfOrCreate("w"), "c", true, false),
+            (Letters::AnyOfOrCreate("w"), "cw", true, true),
+            (Letters::AnyOfOrCreate("w"), "r", false, false),
+            (Letters::Whatever, "r", true, true),
+        ] {
+            assert_eq!(
+                (letters.allow(permissions), letters.allow_overwrite(permissions)),
+                (allow, overwrite),
+                "{letters:?} {permissions}"
+            );
         }
     }
 }

@@ -19,15 +19,14 @@ impl Expectation {
     /// Judges what is there. `None` is nothing: refused with `missing`, unless the operation may create.
     pub fn judge(&self, current: Option<Current>) -> Result<(), Refusal> {
         let row = self.operation;
-        let (missing, exists, no_lease) = match row.on {
-            Resource::Blob => {
-                (ErrorCode::BlobNotFound, ErrorCode::BlobAlreadyExists, ErrorCode::LeaseNotPresentWithBlobOperation)
-            }
-            Resource::Container | Resource::Account => (
+        let (missing, exists, no_lease) = if row.on == Resource::Blob {
+            (ErrorCode::BlobNotFound, ErrorCode::BlobAlreadyExists, ErrorCode::LeaseNotPresentWithBlobOperation)
+        } else {
+            (
                 ErrorCode::ContainerNotFound,
                 ErrorCode::ContainerAlreadyExists,
                 ErrorCode::LeaseNotPresentWithContainerOperation,
-            ),
+            )
         };
         if current.is_none() && row.conditions != Rule::OnCreate {
             return Err(missing.into());
@@ -37,7 +36,8 @@ impl Expectation {
             return Err(no_lease.into());
         }
         match (row.conditions, current) {
-            (Rule::Never, _) => Ok(()),
+            // Tags are refused by name where they are sent, and tables judge their own.
+            (Rule::Never | Rule::OnTags | Rule::IfMatchRequired, _) => Ok(()),
             (Rule::OnRead, Some(current)) => judge_read(&self.conditions, self.version, current),
             (Rule::OnRead, None) => Err(missing.into()),
             (Rule::OnWrite, current) => judge_write(&self.conditions, current, None),

@@ -1,7 +1,7 @@
 //! For each operation a request that succeeds, and the world it succeeds in: container `box` with blob `b`.
 
-use contract::OperationId;
-use contract::operations::Operation;
+use contract::operations::{Operation, Resource, Test};
+use contract::{OperationId, Service};
 use testing::{Answer, Request, World};
 
 pub async fn world() -> World {
@@ -14,6 +14,16 @@ pub async fn world() -> World {
     }
     world.clock.advance_seconds(10);
     world
+}
+
+/// The rows that are built, and so have an example that succeeds.
+pub fn built() -> impl Iterator<Item = &'static Operation> {
+    Service::ALL.into_iter().flat_map(|service| service.rows()).filter(|row| row.built)
+}
+
+/// Every row of every service.
+pub fn every() -> impl Iterator<Item = (Service, &'static Operation)> {
+    Service::ALL.into_iter().flat_map(|service| service.rows().iter().map(move |row| (service, row)))
 }
 
 pub fn example(row: &Operation) -> Request {
@@ -29,15 +39,55 @@ pub fn example(row: &Operation) -> Request {
         OperationId::GetBlob => Request::new("GET box/b"),
         OperationId::GetBlobProperties => Request::new("HEAD box/b"),
         OperationId::DeleteBlob => Request::new("DELETE box/b"),
+        id => panic!("{id:?} is built and has no example yet"),
     }
+}
+
+/// A request that chooses the row, made from its columns alone.
+pub fn chosen(service: Service, row: &Operation) -> Request {
+    let path = match row.on {
+        Resource::Anything | Resource::Account => "",
+        Resource::Container => "box",
+        Resource::Blob => "box/b",
+        Resource::Queue => "line",
+        Resource::Messages => "line/messages",
+        Resource::Message => "line/messages/01234567-89ab-cdef-0123-456789abcdef",
+        Resource::Tables => "Tables",
+        Resource::Table => "Tables('people')",
+        Resource::Entities => "people",
+        Resource::Entity => "people(PartitionKey='a',RowKey='b')",
+        Resource::TableBatch => "$batch",
+        Resource::Share => "share",
+        Resource::Directory => "share/directory",
+        Resource::File => "share/file",
+    };
+    let mut request = Request::new(&format!("{} {path}", row.methods[0].name())).of(service);
+    for (name, value) in [("restype", row.chosen_by.restype), ("comp", row.chosen_by.comp)] {
+        request.query.extend(value.map(|value| (name.to_string(), value.to_string())));
+    }
+    for test in row.chosen_by.tests {
+        request = match test {
+            Test::HeaderIs(name, value) => request.header(name, *value),
+            Test::HeaderSent(name) => request.header(name, "*"),
+            Test::QueryIs(name, value) => {
+                request.query.push((name.to_string(), value.to_string()));
+                request
+            }
+            Test::QuerySent(name) => {
+                request.query.push((name.to_string(), "1".into()));
+                request
+            }
+            Test::HeaderNotSent(_) | Test::QueryIsNot(..) | Test::QueryNotSent(_) => request,
+        };
+    }
+    request
 }
 
 /// ETag and Last-Modified of what the operation works on.
 pub async fn current(world: &World, row: &Operation) -> (String, String) {
-    use contract::operations::Resource;
     let request = match row.on {
         Resource::Blob => Request::new("HEAD box/b"),
-        Resource::Container | Resource::Account => Request::new("GET box?restype=container"),
+        _ => Request::new("GET box?restype=container"),
     };
     let answer = world.send(&request).await;
     let header = |name| answer.header(name).expect("what is there has it").to_string();

@@ -5,3 +5,4 @@ mod authorization;
 mod bad_input;
 mod conditions;
 mod examples;
+mod rows;

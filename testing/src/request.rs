@@ -2,6 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use contract::Service;
 use env::Timestamp;
 use hmac::digest::KeyInit;
 use hmac::{Hmac, Mac};
@@ -13,6 +14,7 @@ const VERSION: &str = "2026-04-06";
 
 #[derive(Clone, Debug)]
 pub struct Request {
+    pub service: Service,
     pub method: String,
     /// The path, without the query.
     pub path: String,
@@ -35,6 +37,7 @@ impl Request {
             (name.to_string(), value.to_string())
         };
         Request {
+            service: Service::Blob,
             method: method.to_string(),
             path: format!("/{ACCOUNT}/{path}"),
             query: query.split('&').filter(|part| !part.is_empty()).map(pair).collect(),
@@ -43,6 +46,11 @@ impl Request {
             key: KEY.to_string(),
             signed: true,
         }
+    }
+
+    pub fn of(mut self, service: Service) -> Request {
+        self.service = service;
+        self
     }
 
     pub fn header(mut self, name: &str, value: impl Into<String>) -> Request {
@@ -105,6 +113,12 @@ impl Request {
             let found = headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name));
             found.map_or("", |(_, value)| value.trim())
         };
+        if self.service == Service::Table {
+            let comp = self.query.iter().find(|(name, _)| name == "comp").map(|(_, value)| format!("?comp={value}"));
+            let (md5, kind, date) = (value("content-md5"), value("content-type"), value("x-ms-date"));
+            let resource = format!("/{ACCOUNT}{}{}", self.path, comp.unwrap_or_default());
+            return format!("{}\n{md5}\n{kind}\n{date}\n{resource}", self.method);
+        }
         let length = if value("content-length") == "0" { "" } else { value("content-length") };
         let mut lines = vec![
             self.method.clone(),
@@ -155,7 +169,7 @@ impl AccountSas {
         AccountSas {
             services: "bqtf".into(),
             resource_types: "sco".into(),
-            permissions: "rwdlacup".into(),
+            permissions: "rwdxylacuptfi".into(),
             start: String::new(),
             expiry: now.plus_seconds(3600).iso8601(),
             ip: String::new(),

@@ -47,14 +47,18 @@ impl World {
 
     /// Signs the request with the account's key, unless it brings its own credential, and sends it.
     pub async fn send(&self, request: &Request) -> Answer {
-        self.send_raw(&request.bytes(self.clock.now())).await
+        self.send_raw_to(request.service, &request.bytes(self.clock.now())).await
     }
 
-    /// Sends bytes as they are and reads until the server closes.
+    /// Sends bytes as they are to the Blob service and reads until the server closes.
     pub async fn send_raw(&self, bytes: &[u8]) -> Answer {
+        self.send_raw_to(Service::Blob, bytes).await
+    }
+
+    pub async fn send_raw_to(&self, service: Service, bytes: &[u8]) -> Answer {
         let (mut client, mut server) = tokio::io::duplex(64 * 1024);
         let client_ip = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let connection = ServiceConnection::new(Service::Blob, self.app.clone(), client_ip, false);
+        let connection = ServiceConnection::new(service, self.app.clone(), client_ip, false);
         let (_drain, draining) = watch::channel(false);
         let serving = async {
             let limits = Limits::default();

@@ -1,87 +1,100 @@
 //! The rows of the Blob service. Facts: the service's REST reference; the promises B4, B5, B8 and B9 are these columns.
 
-use super::Access::{Read, Write};
-use super::Conditions::{Never, OnCreate, OnRead, OnWrite};
-use super::LeaseCheck::{IfGiven, IfLeased, Ignored};
-use super::Method::{Delete, Get, Head, Put};
+use super::Anonymous::{Always, OfPublicBlobs, OfPublicContainer};
+use super::Conditions::{Never, OnCreate, OnRead, OnTags, OnWrite};
+use super::LeaseCheck::{Acts, IfGiven, IfLeased, Ignored};
+use super::Letters::{AnyOf, AnyOfOrCreate, Never as NoSas, Whatever};
+use super::Method::{Delete, Get, Head, Options, Post, Put};
 use super::OperationId::*;
-use super::Resource::{Account, Blob, Container};
-use super::{
-    Access, AccountSas, Conditions, HeaderTest, LeaseCheck, Method, Operation, OperationId, Resource, ReturnsEtag,
-    Selector, ServiceSas,
+use super::Resource::{Account, Anything, Blob, Container};
+use super::ReturnsEtag::{IfCommitted, No, Yes};
+use super::Test::{HeaderIs, HeaderNotSent, HeaderSent, QueryNotSent, QuerySent};
+use super::{NO_SAS, Operation, account, comp, plain, restype, restype_comp};
+use crate::limits::{
+    APPEND_BLOCK_BYTES_MAX, BATCH_BYTES_MAX, BLOCK_BYTES_MAX, BLOCK_LIST_BYTES_MAX, PUT_BLOB_BYTES_MAX,
+    PUT_PAGES_BYTES_MAX, QUERY_BYTES_MAX, XML_BYTES_MAX,
 };
-use crate::limits::PUT_BLOB_BYTES_MAX;
 
-const ETAG: ReturnsEtag = ReturnsEtag::Yes;
-const NO_ETAG: ReturnsEtag = ReturnsEtag::No;
+const SOURCE: &str = "x-ms-copy-source";
+const TYPE: &str = "x-ms-blob-type";
+const ACTION: &str = "x-ms-lease-action";
+const WRITE: &str = "x-ms-page-write";
+const SYNC: &str = "x-ms-requires-sync";
+const PREVIOUS_URL: &str = "x-ms-previous-snapshot-url";
 
 #[rustfmt::skip]
 pub const BLOB: &[Operation] = &[
-    //  id                      method        on         chosen by                          ok   etag     conditions lease     account SAS     service SAS access body
-    row(ListContainers,         &[Get],       Account,   comp("list"),                      200, NO_ETAG, Never,     Ignored,  sas('s', "l"),  None,       Read,  0),
-    row(CreateContainer,        &[Put],       Container, restype("container"),              201, ETAG,    Never,     Ignored,  sas('c', "cw"), None,       Write, 0),
-    row(GetContainerProperties, &[Get, Head], Container, restype("container"),              200, ETAG,    Never,     IfGiven,  sas('c', "r"),  None,       Read,  0),
-    row(GetContainerMetadata,   &[Get, Head], Container, restype_comp("container", "metadata"), 200, ETAG, Never,    IfGiven,  sas('c', "r"),  None,       Read,  0),
-    row(SetContainerMetadata,   &[Put],       Container, restype_comp("container", "metadata"), 200, ETAG, OnWrite,  IfGiven,  sas('c', "w"),  None,       Write, 0),
-    row(DeleteContainer,        &[Delete],    Container, restype("container"),              202, NO_ETAG, OnWrite,   IfLeased, sas('c', "d"),  None,       Write, 0),
-    row(ListBlobs,              &[Get],       Container, restype_comp("container", "list"), 200, NO_ETAG, Never,     IfGiven,  sas('c', "l"),  Some("l"),  Read,  0),
-    row(PutBlockBlob,           &[Put],       Blob,      blob_type("BlockBlob"),            201, ETAG,    OnCreate,  IfLeased, sas('o', "cw"), Some("cw"), Write, PUT_BLOB_BYTES_MAX),
-    row(GetBlob,                &[Get],       Blob,      plain(),                           200, ETAG,    OnRead,    IfGiven,  sas('o', "r"),  Some("r"),  Read,  0),
-    row(GetBlobProperties,      &[Head],      Blob,      plain(),                           200, ETAG,    OnRead,    IfGiven,  sas('o', "r"),  Some("r"),  Read,  0),
-    row(DeleteBlob,             &[Delete],    Blob,      plain(),                           202, NO_ETAG, OnWrite,   IfLeased, sas('o', "d"),  Some("d"),  Write, 0),
+    //             id                               method        on         chosen by                                           ok   etag conditions lease     account SAS                         service SAS  published
+    Operation::row(PreflightBlob,                   &[Options],   Anything,  plain(),                                            200, No,  Never,     Ignored,  NO_SAS,                             NoSas,       &[]).anonymous(Always),
+    Operation::row(SetBlobServiceProperties,        &[Put],       Account,   restype_comp("service", "properties"),              202, No,  Never,     Ignored,  account("s", AnyOf("w")),           NoSas,       &["Service_SetProperties"]).body(XML_BYTES_MAX),
+    Operation::row(GetBlobServiceProperties,        &[Get],       Account,   restype_comp("service", "properties"),              200, No,  Never,     Ignored,  account("s", AnyOf("r")),           NoSas,       &["Service_GetProperties"]),
+    Operation::row(GetBlobServiceStats,             &[Get],       Account,   restype_comp("service", "stats"),                   200, No,  Never,     Ignored,  account("s", AnyOf("r")),           NoSas,       &["Service_GetStatistics"]),
+    Operation::row(GetBlobUserDelegationKey,        &[Post],      Account,   restype_comp("service", "userdelegationkey"),       200, No,  Never,     Ignored,  NO_SAS,                             NoSas,       &["Service_GetUserDelegationKey"]).body(XML_BYTES_MAX).reads(),
+    Operation::row(GetAccountInformation,           &[Get, Head], Account,   restype_comp("account", "properties"),              200, No,  Never,     Ignored,  account("sco", Whatever),           Whatever,    &["Service_GetAccountInfo"]),
+    Operation::row(GetContainerAccountInformation,  &[Get, Head], Container, restype_comp("account", "properties"),              200, No,  Never,     Ignored,  account("sco", Whatever),           Whatever,    &["Container_GetAccountInfo"]),
+    Operation::row(GetBlobAccountInformation,       &[Get, Head], Blob,      restype_comp("account", "properties"),              200, No,  Never,     Ignored,  account("sco", Whatever),           Whatever,    &["Blob_GetAccountInfo"]),
+    Operation::row(SubmitBatch,                     &[Post],      Account,   comp("batch"),                                      202, No,  Never,     Ignored,  account("sco", Whatever),           NoSas,       &["Service_SubmitBatch"]).body(BATCH_BYTES_MAX),
+    Operation::row(FindBlobsByTags,                 &[Get],       Account,   comp("blobs"),                                      200, No,  Never,     Ignored,  account("o", AnyOf("f")),           NoSas,       &["Service_FilterBlobs"]),
+    Operation::row(ListContainers,                  &[Get],       Account,   comp("list"),                                       200, No,  Never,     Ignored,  account("s", AnyOf("l")),           NoSas,       &["Service_ListContainersSegment"]).built(),
+
+    Operation::row(CreateContainer,                 &[Put],       Container, restype("container"),                               201, Yes, Never,     Ignored,  account("c", AnyOf("cw")),          NoSas,       &["Container_Create"]).built(),
+    Operation::row(GetContainerProperties,          &[Get, Head], Container, restype("container"),                               200, Yes, Never,     IfGiven,  account("c", AnyOf("r")),           NoSas,       &["Container_GetProperties"]).anonymous(OfPublicContainer).built(),
+    Operation::row(GetContainerMetadata,            &[Get, Head], Container, restype_comp("container", "metadata"),              200, Yes, Never,     IfGiven,  account("c", AnyOf("r")),           NoSas,       &[]).anonymous(OfPublicContainer).built(),
+    Operation::row(SetContainerMetadata,            &[Put],       Container, restype_comp("container", "metadata"),              200, Yes, OnWrite,   IfGiven,  account("c", AnyOf("w")),           NoSas,       &["Container_SetMetadata"]).built(),
+    Operation::row(GetContainerAcl,                 &[Get, Head], Container, restype_comp("container", "acl"),                   200, Yes, Never,     IfGiven,  NO_SAS,                             NoSas,       &["Container_GetAccessPolicy"]),
+    Operation::row(SetContainerAcl,                 &[Put],       Container, restype_comp("container", "acl"),                   200, Yes, OnWrite,   IfGiven,  NO_SAS,                             NoSas,       &["Container_SetAccessPolicy"]).body(XML_BYTES_MAX),
+    Operation::row(AcquireContainerLease,           &[Put],       Container, restype_comp("container", "lease").when(&[HeaderIs(ACTION, "acquire")]), 201, Yes, OnWrite, Acts, account("c", AnyOf("w")),    NoSas,       &["Container_AcquireLease"]),
+    Operation::row(RenewContainerLease,             &[Put],       Container, restype_comp("container", "lease").when(&[HeaderIs(ACTION, "renew")]),   200, Yes, OnWrite, Acts, account("c", AnyOf("w")),    NoSas,       &["Container_RenewLease"]),
+    Operation::row(ChangeContainerLease,            &[Put],       Container, restype_comp("container", "lease").when(&[HeaderIs(ACTION, "change")]),  200, Yes, OnWrite, Acts, account("c", AnyOf("w")),    NoSas,       &["Container_ChangeLease"]),
+    Operation::row(ReleaseContainerLease,           &[Put],       Container, restype_comp("container", "lease").when(&[HeaderIs(ACTION, "release")]), 200, Yes, OnWrite, Acts, account("c", AnyOf("w")),    NoSas,       &["Container_ReleaseLease"]),
+    Operation::row(BreakContainerLease,             &[Put],       Container, restype_comp("container", "lease").when(&[HeaderIs(ACTION, "break")]),   202, Yes, OnWrite, Acts, account("c", AnyOf("wd")),   NoSas,       &["Container_BreakLease"]),
+    Operation::row(DeleteContainer,                 &[Delete],    Container, restype("container"),                               202, No,  OnWrite,   IfLeased, account("c", AnyOf("d")),           NoSas,       &["Container_Delete"]).built(),
+    Operation::row(RestoreContainer,                &[Put],       Container, restype_comp("container", "undelete"),              201, No,  Never,     Ignored,  account("c", AnyOf("w")),           NoSas,       &["Container_Restore"]),
+    Operation::row(RenameContainer,                 &[Put],       Container, restype_comp("container", "rename"),                200, No,  Never,     Ignored,  account("c", AnyOf("w")),           NoSas,       &["Container_Rename"]),
+    Operation::row(ListBlobs,                       &[Get],       Container, restype_comp("container", "list"),                  200, No,  Never,     IfGiven,  account("c", AnyOf("l")),           AnyOf("l"),  &["Container_ListBlobFlatSegment", "Container_ListBlobHierarchySegment"]).anonymous(OfPublicContainer).built(),
+    Operation::row(FindBlobsByTagsInContainer,      &[Get],       Container, restype_comp("container", "blobs"),                 200, No,  Never,     Ignored,  account("c", AnyOf("f")),           AnyOf("f"),  &["Container_FilterBlobs"]),
+    Operation::row(SubmitContainerBatch,            &[Post],      Container, restype_comp("container", "batch"),                 202, No,  Never,     Ignored,  account("sco", Whatever),           Whatever,    &["Container_SubmitBatch"]).body(BATCH_BYTES_MAX),
+
+    Operation::row(PutBlockBlob,                    &[Put],       Blob,      plain().when(&[HeaderIs(TYPE, "BlockBlob"), HeaderNotSent(SOURCE)]),  201, Yes, OnCreate, IfLeased, account("o", AnyOfOrCreate("w")), AnyOfOrCreate("w"), &["BlockBlob_Upload"]).body(PUT_BLOB_BYTES_MAX).built(),
+    Operation::row(PutBlobFromUrl,                  &[Put],       Blob,      plain().when(&[HeaderIs(TYPE, "BlockBlob"), HeaderSent(SOURCE)]),     201, Yes, OnCreate, IfLeased, account("o", AnyOfOrCreate("w")), AnyOfOrCreate("w"), &["BlockBlob_PutBlobFromUrl"]),
+    Operation::row(PutAppendBlob,                   &[Put],       Blob,      plain().when(&[HeaderIs(TYPE, "AppendBlob")]),      201, Yes, OnCreate,  IfLeased, account("o", AnyOfOrCreate("w")),   AnyOfOrCreate("w"), &["AppendBlob_Create"]),
+    Operation::row(PutPageBlob,                     &[Put],       Blob,      plain().when(&[HeaderIs(TYPE, "PageBlob")]),        201, Yes, OnCreate,  IfLeased, account("o", AnyOfOrCreate("w")),   AnyOfOrCreate("w"), &["PageBlob_Create"]),
+    Operation::row(CopyBlob,                        &[Put],       Blob,      plain().when(&[HeaderNotSent(TYPE), HeaderSent(SOURCE), HeaderNotSent(SYNC)]),     202, Yes, OnCreate, IfLeased, account("o", AnyOfOrCreate("w")), AnyOfOrCreate("w"), &["Blob_StartCopyFromURL"]),
+    Operation::row(CopyBlobFromUrl,                 &[Put],       Blob,      plain().when(&[HeaderNotSent(TYPE), HeaderSent(SOURCE), HeaderIs(SYNC, "true")]),  202, Yes, OnCreate, IfLeased, account("o", AnyOfOrCreate("w")), AnyOfOrCreate("w"), &["Blob_CopyFromURL"]),
+    Operation::row(AbortCopyBlob,                   &[Put],       Blob,      comp("copy"),                                       204, No,  Never,     IfLeased, account("o", AnyOf("w")),           AnyOf("w"),  &["Blob_AbortCopyFromURL"]),
+    Operation::row(IncrementalCopyBlob,             &[Put],       Blob,      comp("incrementalcopy"),                            202, Yes, OnWrite,   Ignored,  account("o", AnyOfOrCreate("w")),   AnyOfOrCreate("w"), &["PageBlob_CopyIncremental"]),
+    Operation::row(GetBlob,                         &[Get],       Blob,      plain(),                                            200, Yes, OnRead,    IfGiven,  account("o", AnyOf("r")),           AnyOf("r"),  &["Blob_Download"]).anonymous(OfPublicBlobs).built(),
+    Operation::row(GetBlobProperties,               &[Head],      Blob,      plain(),                                            200, Yes, OnRead,    IfGiven,  account("o", AnyOf("r")),           AnyOf("re"), &["Blob_GetProperties"]).anonymous(OfPublicBlobs).built(),
+    Operation::row(GetBlobMetadata,                 &[Get, Head], Blob,      comp("metadata"),                                   200, Yes, OnRead,    IfGiven,  account("o", AnyOf("r")),           AnyOf("re"), &[]).anonymous(OfPublicBlobs),
+    Operation::row(SetBlobMetadata,                 &[Put],       Blob,      comp("metadata"),                                   200, Yes, OnWrite,   IfLeased, account("o", AnyOf("w")),           AnyOf("w"),  &["Blob_SetMetadata"]),
+    Operation::row(SetBlobProperties,               &[Put],       Blob,      comp("properties"),                                 200, Yes, OnWrite,   IfLeased, account("o", AnyOf("w")),           AnyOf("w"),  &["Blob_SetHTTPHeaders", "PageBlob_Resize", "PageBlob_UpdateSequenceNumber"]),
+    Operation::row(DeleteBlob,                      &[Delete],    Blob,      plain(),                                            202, No,  OnWrite,   IfLeased, account("o", AnyOf("d")),           AnyOf("d"),  &["Blob_Delete"]).built(),
+    Operation::row(UndeleteBlob,                    &[Put],       Blob,      comp("undelete"),                                   200, No,  Never,     Ignored,  account("o", AnyOf("w")),           AnyOf("w"),  &["Blob_Undelete"]),
+    Operation::row(SnapshotBlob,                    &[Put],       Blob,      comp("snapshot"),                                   201, Yes, OnWrite,   IfGiven,  account("o", AnyOf("cw")),          AnyOf("cw"), &["Blob_CreateSnapshot"]),
+    Operation::row(SetBlobTier,                     &[Put],       Blob,      comp("tier"),                                       200, No,  OnTags,    IfGiven,  account("o", AnyOf("w")),           AnyOf("w"),  &["Blob_SetTier"]),
+    Operation::row(GetBlobTags,                     &[Get],       Blob,      comp("tags"),                                       200, No,  OnTags,    IfGiven,  account("o", AnyOf("t")),           AnyOf("t"),  &["Blob_GetTags"]),
+    Operation::row(SetBlobTags,                     &[Put],       Blob,      comp("tags"),                                       204, No,  OnTags,    IfLeased, account("o", AnyOf("t")),           AnyOf("t"),  &["Blob_SetTags"]).body(XML_BYTES_MAX),
+    Operation::row(SetBlobImmutabilityPolicy,       &[Put],       Blob,      comp("immutabilityPolicies"),                       200, No,  OnWrite,   Ignored,  account("o", AnyOf("i")),           AnyOf("i"),  &["Blob_SetImmutabilityPolicy"]),
+    Operation::row(DeleteBlobImmutabilityPolicy,    &[Delete],    Blob,      comp("immutabilityPolicies"),                       200, No,  Never,     Ignored,  account("o", AnyOf("i")),           AnyOf("i"),  &["Blob_DeleteImmutabilityPolicy"]),
+    Operation::row(SetBlobLegalHold,                &[Put],       Blob,      comp("legalhold"),                                  200, No,  Never,     Ignored,  account("o", AnyOf("i")),           AnyOf("i"),  &["Blob_SetLegalHold"]),
+    Operation::row(SetBlobExpiry,                   &[Put],       Blob,      comp("expiry"),                                     200, Yes, Never,     IfLeased, account("o", AnyOf("w")),           AnyOf("w"),  &["Blob_SetExpiry"]),
+    Operation::row(AcquireBlobLease,                &[Put],       Blob,      comp("lease").when(&[HeaderIs(ACTION, "acquire")]), 201, Yes, OnWrite,   Acts,     account("o", AnyOf("w")),           AnyOf("w"),  &["Blob_AcquireLease"]),
+    Operation::row(RenewBlobLease,                  &[Put],       Blob,      comp("lease").when(&[HeaderIs(ACTION, "renew")]),   200, Yes, OnWrite,   Acts,     account("o", AnyOf("w")),           AnyOf("w"),  &["Blob_RenewLease"]),
+    Operation::row(ChangeBlobLease,                 &[Put],       Blob,      comp("lease").when(&[HeaderIs(ACTION, "change")]),  200, Yes, OnWrite,   Acts,     account("o", AnyOf("w")),           AnyOf("w"),  &["Blob_ChangeLease"]),
+    Operation::row(ReleaseBlobLease,                &[Put],       Blob,      comp("lease").when(&[HeaderIs(ACTION, "release")]), 200, Yes, OnWrite,   Acts,     account("o", AnyOf("w")),           AnyOf("w"),  &["Blob_ReleaseLease"]),
+    Operation::row(BreakBlobLease,                  &[Put],       Blob,      comp("lease").when(&[HeaderIs(ACTION, "break")]),   202, Yes, OnWrite,   Acts,     account("o", AnyOf("wd")),          AnyOf("wd"), &["Blob_BreakLease"]),
+    Operation::row(PutBlock,                        &[Put],       Blob,      comp("block").when(&[HeaderNotSent(SOURCE)]),       201, No,  Never,     IfLeased, account("o", AnyOfOrCreate("w")),   AnyOfOrCreate("w"), &["BlockBlob_StageBlock"]).body(BLOCK_BYTES_MAX),
+    Operation::row(PutBlockFromUrl,                 &[Put],       Blob,      comp("block").when(&[HeaderSent(SOURCE)]),          201, No,  Never,     IfLeased, account("o", AnyOfOrCreate("w")),   AnyOfOrCreate("w"), &["BlockBlob_StageBlockFromURL"]),
+    Operation::row(PutBlockList,                    &[Put],       Blob,      comp("blocklist"),                                  201, Yes, OnCreate,  IfLeased, account("o", AnyOfOrCreate("w")),   AnyOfOrCreate("w"), &["BlockBlob_CommitBlockList"]).body(BLOCK_LIST_BYTES_MAX),
+    Operation::row(GetBlockList,                    &[Get],       Blob,      comp("blocklist"),                                  200, IfCommitted, OnTags, IfGiven, account("o", AnyOf("r")),       AnyOf("r"),  &["BlockBlob_GetBlockList"]).anonymous(OfPublicBlobs),
+    Operation::row(QueryBlob,                       &[Post],      Blob,      comp("query"),                                      200, Yes, OnRead,    IfGiven,  account("o", AnyOf("r")),           AnyOf("r"),  &["Blob_Query"]).body(QUERY_BYTES_MAX).reads(),
+    Operation::row(AppendBlock,                     &[Put],       Blob,      comp("appendblock").when(&[HeaderNotSent(SOURCE)]), 201, Yes, OnWrite,   IfLeased, account("o", AnyOf("aw")),          AnyOf("aw"), &["AppendBlob_AppendBlock"]).body(APPEND_BLOCK_BYTES_MAX),
+    Operation::row(AppendBlockFromUrl,              &[Put],       Blob,      comp("appendblock").when(&[HeaderSent(SOURCE)]),    201, Yes, OnWrite,   IfLeased, account("o", AnyOf("aw")),          AnyOf("aw"), &["AppendBlob_AppendBlockFromUrl"]),
+    Operation::row(SealAppendBlob,                  &[Put],       Blob,      comp("seal"),                                       200, Yes, OnWrite,   IfLeased, account("o", AnyOf("w")),           AnyOf("w"),  &["AppendBlob_Seal"]),
+    Operation::row(PutPages,                        &[Put],       Blob,      comp("page").when(&[HeaderIs(WRITE, "update"), HeaderNotSent(SOURCE)]), 201, Yes, OnWrite, IfLeased, account("o", AnyOf("w")), AnyOf("w"), &["PageBlob_UploadPages"]).body(PUT_PAGES_BYTES_MAX),
+    Operation::row(PutPagesFromUrl,                 &[Put],       Blob,      comp("page").when(&[HeaderIs(WRITE, "update"), HeaderSent(SOURCE)]),    201, Yes, OnWrite, IfLeased, account("o", AnyOf("w")), AnyOf("w"), &["PageBlob_UploadPagesFromURL"]),
+    Operation::row(ClearPages,                      &[Put],       Blob,      comp("page").when(&[HeaderIs(WRITE, "clear")]),     201, Yes, OnWrite,   IfLeased, account("o", AnyOf("w")),           AnyOf("w"),  &["PageBlob_ClearPages"]),
+    Operation::row(GetPageRanges,                   &[Get],       Blob,      comp("pagelist").when(&[QueryNotSent("prevsnapshot"), HeaderNotSent(PREVIOUS_URL)]), 200, Yes, OnRead, IfGiven, account("o", AnyOf("r")), AnyOf("r"), &["PageBlob_GetPageRanges"]).anonymous(OfPublicBlobs),
+    Operation::row(GetPageRangesDiff,               &[Get],       Blob,      comp("pagelist").when(&[QuerySent("prevsnapshot")]), 200, Yes, OnRead,   IfGiven,  account("o", AnyOf("r")),           AnyOf("r"),  &["PageBlob_GetPageRangesDiff"]).anonymous(OfPublicBlobs),
+    Operation::row(GetPageRangesDiffByUrl,          &[Get],       Blob,      comp("pagelist").when(&[QueryNotSent("prevsnapshot"), HeaderSent(PREVIOUS_URL)]),  200, Yes, OnRead, IfGiven, account("o", AnyOf("r")), AnyOf("r"), &["PageBlob_GetPageRangesDiff"]).anonymous(OfPublicBlobs),
 ];
-
-#[allow(clippy::too_many_arguments)] // the columns
-const fn row(
-    id: OperationId,
-    methods: &'static [Method],
-    on: Resource,
-    chosen_by: Selector,
-    status: u16,
-    etag: ReturnsEtag,
-    conditions: Conditions,
-    lease: LeaseCheck,
-    account_sas: AccountSas,
-    service_sas: ServiceSas,
-    access: Access,
-    body_bytes_max: u64,
-) -> Operation {
-    Operation {
-        id,
-        methods,
-        on,
-        chosen_by,
-        status,
-        etag,
-        conditions,
-        lease,
-        account_sas,
-        service_sas,
-        access,
-        body_bytes_max,
-    }
-}
-
-const fn plain() -> Selector {
-    Selector { restype: None, comp: None, header: HeaderTest::Any }
-}
-
-const fn comp(comp: &'static str) -> Selector {
-    Selector { comp: Some(comp), ..plain() }
-}
-
-const fn restype(restype: &'static str) -> Selector {
-    Selector { restype: Some(restype), ..plain() }
-}
-
-const fn restype_comp(restype: &'static str, comp: &'static str) -> Selector {
-    Selector { restype: Some(restype), comp: Some(comp), ..plain() }
-}
-
-const fn blob_type(value: &'static str) -> Selector {
-    Selector { header: HeaderTest::Is("x-ms-blob-type", value), ..plain() }
-}
-
-const fn sas(resource_type: char, any_of: &'static str) -> AccountSas {
-    AccountSas { resource_type, any_of }
-}

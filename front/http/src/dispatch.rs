@@ -1,4 +1,4 @@
-//! An exhaustive match, one line per operation.
+//! One line per operation that is built; the rest answer 501, and the matrix holds this against the rows.
 
 use contract::operations::{Conditions as Rule, Operation, OperationId};
 use contract::{ErrorCode, Refusal};
@@ -29,6 +29,7 @@ pub async fn dispatch(
         OperationId::GetBlob => read::get(shell, request, row).await,
         OperationId::GetBlobProperties => read::properties(shell, request, row).await,
         OperationId::DeleteBlob => block::delete(shell, request, row).await,
+        _ => Err(ErrorCode::NotImplemented.into()),
     }
 }
 
@@ -37,7 +38,8 @@ fn refuse_unsupported_conditions(request: &Request<'_>, row: &Operation) -> Resu
     const CONDITIONS: [&str; 5] =
         ["if-match", "if-none-match", "if-modified-since", "if-unmodified-since", "x-ms-if-tags"];
     let judged = match row.conditions {
-        Rule::Never => 0,
+        Rule::Never | Rule::OnTags => 0,
+        Rule::IfMatchRequired => 1,
         Rule::OnRead | Rule::OnWrite | Rule::OnCreate => 4,
     };
     let is_write = row.access == contract::operations::Access::Write;

@@ -34,13 +34,38 @@ impl Request<'_> {
         self.head.header(name).filter(|value| !value.is_empty())
     }
 
-    /// What the path and `restype` name. `/name` without `restype` is a blob of the root container.
+    /// What the path and `restype` name.
     pub fn resource(&self) -> Resource {
-        match (&self.address.rest, self.address.first.is_empty(), self.query.get("restype")) {
-            (Some(_), _, _) => Resource::Blob,
-            (None, true, _) => Resource::Account,
-            (None, false, Some(_)) => Resource::Container,
-            (None, false, None) => Resource::Blob,
+        let (first, rest) = (self.address.first.as_str(), self.address.rest.as_deref());
+        let restype = self.query.get("restype");
+        if first.is_empty() && rest.is_none() {
+            return Resource::Account;
+        }
+        match self.service {
+            Service::Blob => match (rest, restype) {
+                (None, Some(_)) => Resource::Container,
+                // `/name` without `restype` is a blob of the root container.
+                _ => Resource::Blob,
+            },
+            Service::Queue => match rest {
+                None => Resource::Queue,
+                Some("messages" | "messages/") => Resource::Messages,
+                Some(_) => Resource::Message,
+            },
+            Service::Table => match first {
+                "$batch" => Resource::TableBatch,
+                "Tables" | "Tables()" => Resource::Tables,
+                _ if first.starts_with("Tables(") => Resource::Table,
+                _ if first.contains('(') && !first.ends_with("()") => Resource::Entity,
+                _ => Resource::Entities,
+            },
+            Service::File => match (rest, restype) {
+                (_, Some("directory")) => Resource::Directory,
+                (None, Some("share")) => Resource::Share,
+                (None, _) if self.query.get("comp") == Some("hardlinks") => Resource::Share,
+                // Handles are asked for without `restype`: of a file, a directory or a share's root alike.
+                _ => Resource::File,
+            },
         }
     }
 

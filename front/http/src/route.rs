@@ -1,6 +1,6 @@
-//! Request to row: the only reader of method, `restype`, `comp` and the headers that tell operations apart.
+//! Request to row: the only reader of method, `restype`, `comp` and whatever else tells operations apart.
 
-use contract::operations::{HeaderTest, Method, Operation, Resource};
+use contract::operations::{Method, Operation, Resource, Selector, Test};
 use contract::{ErrorCode, Refusal};
 
 use crate::request::Request;
@@ -8,46 +8,75 @@ use crate::request::Request;
 pub fn route(request: &Request<'_>) -> Result<&'static Operation, Refusal> {
     let method = Method::parse(request.head.method()).ok_or(ErrorCode::UnsupportedHttpVerb)?;
     let on = request.resource();
-    let (restype, comp) = (request.query.get("restype"), request.query.get("comp"));
+    let rows = request.service.rows();
+    if method == Method::Options {
+        let preflight = rows.iter().find(|row| row.on == Resource::Anything);
+        return preflight.ok_or_else(|| ErrorCode::UnsupportedHttpVerb.into());
+    }
+    let mut nearest: Option<&'static Selector> = None;
+    let mut other_method = false;
+    for row in rows.iter().filter(|row| row.on == on && is_named_by(&row.chosen_by, request)) {
+        if !row.methods.contains(&method) {
+            other_method = true;
+        } else if row.chosen_by.tests.iter().all(|test| holds(test, request)) {
+            return Ok(row);
+        } else {
+            nearest = Some(&row.chosen_by);
+        }
+    }
+    Err(match nearest {
+        Some(selector) => unselected(selector, request),
+        None if other_method => ErrorCode::UnsupportedHttpVerb.into(),
+        None => unknown(request),
+    })
+}
+
+/// Are `restype` and `comp` the row's?
+fn is_named_by(selector: &Selector, request: &Request<'_>) -> bool {
     let same = |wanted: Option<&str>, given: Option<&str>| match (wanted, given) {
         (None, None) => true,
         (Some(wanted), Some(given)) => wanted.eq_ignore_ascii_case(given),
         _ => false,
     };
-    let here = request
-        .service
-        .rows()
-        .iter()
-        .filter(|row| row.on == on && same(row.chosen_by.restype, restype) && same(row.chosen_by.comp, comp));
-    let mut wanted_header = None;
-    let mut other_method = false;
-    for row in here {
-        if !row.methods.contains(&method) {
-            other_method = true;
-            continue;
-        }
-        match row.chosen_by.header {
-            HeaderTest::Any => return Ok(row),
-            HeaderTest::Is(name, value) => match request.header(name) {
-                Some(given) if given.eq_ignore_ascii_case(value) => return Ok(row),
-                given => wanted_header = Some((name, given)),
-            },
-        }
+    same(selector.restype, request.query.get("restype")) && same(selector.comp, request.query.get("comp"))
+}
+
+fn holds(test: &Test, request: &Request<'_>) -> bool {
+    let is = |given: Option<&str>, value: &str| given.is_some_and(|given| given.eq_ignore_ascii_case(value));
+    match test {
+        Test::HeaderIs(name, value) => is(request.header(name), value),
+        Test::HeaderSent(name) => request.header(name).is_some(),
+        Test::HeaderNotSent(name) => request.header(name).is_none(),
+        Test::QueryIs(name, value) => is(request.query.get(name), value),
+        Test::QueryIsNot(name, value) => !is(request.query.get(name), value),
+        Test::QuerySent(name) => request.query.get(name).is_some(),
+        Test::QueryNotSent(name) => request.query.get(name).is_none(),
     }
-    Err(match (wanted_header, other_method) {
-        (Some(("x-ms-blob-type", Some(kind))), _) if ["PageBlob", "AppendBlob"].contains(&kind) => {
-            Refusal::from(ErrorCode::NotImplemented).with("HeaderName", "x-ms-blob-type").with("HeaderValue", kind)
+}
+
+/// The place is right and a header that tells the operation is missing or wrong.
+fn unselected(selector: &Selector, request: &Request<'_>) -> Refusal {
+    let wanted = selector.tests.iter().find_map(|test| match test {
+        Test::HeaderIs(name, _) | Test::HeaderSent(name) if !holds(test, request) => Some(*name),
+        Test::HeaderNotSent("x-ms-blob-type") => Some("x-ms-blob-type"),
+        _ => None,
+    });
+    match wanted {
+        Some(name) => match request.header(name) {
+            Some(given) => Refusal::bad_header(name, given),
+            None => Refusal::missing_header(name),
+        },
+        None => ErrorCode::InvalidInput.into(),
+    }
+}
+
+/// Nothing is at this place whatever the method.
+fn unknown(request: &Request<'_>) -> Refusal {
+    match (request.query.get("comp"), request.query.get("restype")) {
+        (Some(comp), _) => Refusal::bad_query("comp", comp, "No operation of this resource has this value."),
+        (None, Some(restype)) => {
+            Refusal::bad_query("restype", restype, "No operation of this resource has this value.")
         }
-        (Some((name, Some(given))), _) => Refusal::bad_header(name, given),
-        (Some((name, None)), _) => Refusal::missing_header(name),
-        // The rows of the other services and operations are yet to come.
-        (None, _) if comp.is_some() || restype.is_some_and(|restype| restype != "container") => {
-            ErrorCode::NotImplemented.into()
-        }
-        (None, true) => ErrorCode::UnsupportedHttpVerb.into(),
-        (None, false) if on == Resource::Account => {
-            Refusal::bad_query("comp", "", "The account itself can only be asked with comp.")
-        }
-        (None, false) => ErrorCode::NotImplemented.into(),
-    })
+        (None, None) => Refusal::bad_query("comp", "", "This resource can only be asked with comp."),
+    }
 }

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use contract::operations::{Operation, OperationId};
+use contract::operations::{Letters, Operation};
 use contract::{ApiVersion, ErrorCode, Refusal};
 use env::Timestamp;
 
@@ -99,15 +99,17 @@ impl AccountSas {
         if !self.services.contains(request.service.letter()) {
             return Err(ErrorCode::AuthorizationServiceMismatch.into());
         }
-        if !self.resource_types.contains(row.account_sas.resource_type) {
+        let needed = row.account_sas;
+        if needed.letters == Letters::Never {
+            return Err(ErrorCode::AuthorizationFailure.into());
+        }
+        if !needed.resource_types.chars().any(|letter| self.resource_types.contains(letter)) {
             return Err(ErrorCode::AuthorizationResourceTypeMismatch.into());
         }
-        if !row.account_sas.any_of.chars().any(|letter| self.permissions.contains(letter)) {
+        if !needed.letters.allow(&self.permissions) {
             return Err(ErrorCode::AuthorizationPermissionMismatch.into());
         }
-        // `c` alone creates blobs and does not overwrite them.
-        let may_overwrite = row.id != OperationId::PutBlockBlob || self.permissions.contains('w');
-        Ok(Grant { may_overwrite })
+        Ok(Grant { may_overwrite: needed.letters.allow_overwrite(&self.permissions) })
     }
 }
 
