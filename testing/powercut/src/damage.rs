@@ -31,7 +31,8 @@ enum Damage {
     Gone,
 }
 
-pub fn damage(subject: &Subject, work: &Path, places: usize, seed: u64) -> Result<Report, String> {
+/// At `places` by chance in each file beside the telling ones; stops after `trials_max`.
+pub fn damage(subject: &Subject, work: &Path, places: usize, trials_max: usize, seed: u64) -> Result<Report, String> {
     let mut report = Report::default();
     for is_killed in [true, false] {
         let name = if is_killed { "killed" } else { "stopped" };
@@ -45,6 +46,9 @@ pub fn damage(subject: &Subject, work: &Path, places: usize, seed: u64) -> Resul
 
         for file in representatives(&pristine) {
             for damage in choose(&pristine.join(&file), places, &mut chance) {
+                if report.trials == trials_max {
+                    return Ok(report);
+                }
                 let label = format!("{name}, {damage:?} of {}", file.display());
                 let (findings, checked) = examine(subject, &pristine, &work.join("copy"), work, &history, Some((&file, damage)))?;
                 report.trials += 1;

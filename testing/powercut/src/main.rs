@@ -102,10 +102,29 @@ fn main() -> ExitCode {
 
 /// True when all is well.
 fn everything(options: &Options) -> Result<bool, String> {
+    let mut totals = Totals::default();
+    let outcome = parts(options, &mut totals)?;
+    println!(
+        "powercut: {}: {} cuts, {} trials, {} acknowledgements checked, {} findings; seed {}",
+        if outcome { "ok" } else { "FAILED" }, totals.cuts, totals.trials, totals.acknowledgements, totals.findings, options.seed
+    );
+    Ok(outcome)
+}
+
+/// Of everything that should find nothing; the controls are not counted.
+#[derive(Default)]
+struct Totals {
+    cuts: usize,
+    trials: usize,
+    acknowledgements: usize,
+    findings: usize,
+}
+
+fn parts(options: &Options, totals: &mut Totals) -> Result<bool, String> {
     let wants = |part: &str| options.only.as_ref().is_none_or(|only| only.iter().any(|o| o == part));
     let mut is_well = true;
     if wants("toys") {
-        is_well &= toys(options)?;
+        is_well &= toys(options, totals)?;
     }
     let Some(program) = &options.server else {
         println!("powercut: no --server given: only the harness itself was tried");
@@ -116,23 +135,23 @@ fn everything(options: &Options) -> Result<bool, String> {
         is_well &= control(options, server("relaxed"), Fault::Lost, 40)?;
     }
     if wants("cuts") {
-        is_well &= cuts(options, "power cuts", plan(options, server("full"), vec![25, 20, 15]), options.points)?;
+        is_well &= cuts(options, totals, "power cuts", plan(options, server("full"), vec![25, 20, 15]), options.points)?;
     }
     if wants("turnover") {
         // 6 x 1,340 bodies of 8 KiB are nearly four memory tables of 16 MiB; the fifth part is recorded.
         let plan = Plan { bulk: (1340, 120), ..plan(options, server("full"), vec![10, 10]) };
-        is_well &= cuts(options, "power cuts while tables turn over", plan, options.points / 2)?;
+        is_well &= cuts(options, totals, "power cuts while tables turn over", plan, options.points / 2)?;
     }
     let trials = if options.is_full { 64 } else { 8 };
     if wants("faults") {
-        is_well &= tell_report(options, "failing disk", faults::refusals(&server("full"), &options.work.join("faults"), trials, options.seed)?);
+        is_well &= tell_report(options, totals, "failing disk", faults::refusals(&server("full"), &options.work.join("faults"), trials, options.seed)?);
     }
     if wants("full-disk") {
-        is_well &= tell_report(options, "full disk", faults::full_disk(&server("full"), &options.work.join("full-disk"), options.seed)?);
+        is_well &= tell_report(options, totals, "full disk", faults::full_disk(&server("full"), &options.work.join("full-disk"), options.seed)?);
     }
     if wants("damage") {
-        let places = if options.is_full { 24 } else { 3 };
-        is_well &= tell_report(options, "damaged files", damage::damage(&server("full"), &options.work, places, options.seed)?);
+        let places = if options.is_full { 24 } else { 2 };
+        is_well &= tell_report(options, totals, "damaged files", damage::damage(&server("full"), &options.work, places, usize::MAX, options.seed)?);
     }
     Ok(is_well)
 }
@@ -142,21 +161,21 @@ fn plan(options: &Options, subject: Subject, requests: Vec<usize>) -> Plan {
 }
 
 /// The harness tried on itself: what is right passes, what is wrong in a known way is found out.
-fn toys(options: &Options) -> Result<bool, String> {
+fn toys(options: &Options, totals: &mut Totals) -> Result<bool, String> {
     let subject = Subject::Toy(Habit::Careful);
     let plan = plan(options, subject, vec![20, 20]);
     let taken = record::record(&plan, &options.work.join("record"))?;
-    let cuts = replay::some_cuts(&taken.recording, 120, options.seed);
+    let cuts = replay::some_cuts(&taken.recording, 80, options.seed);
     let tally = replay(options, &plan, &taken, false).run(&cuts, &options.work)?;
-    let mut is_well = tell(options, "a store that is right", &taken, &tally);
+    let mut is_well = tell(options, totals, "a store that is right", &taken, &tally);
     for (habit, due) in [(Habit::NeverSyncs, Fault::Lost), (Habit::SyncsAfterwards, Fault::Lost), (Habit::InPlace, Fault::Torn)] {
-        is_well &= control(options, Subject::Toy(habit), due, 120)?;
+        is_well &= control(options, Subject::Toy(habit), due, 80)?;
     }
     let faulty = faults::refusals(&Subject::Toy(Habit::Shrugs), &options.work.join("faults"), 16, options.seed)?;
     is_well &= must_find("a store that shrugs at failed syncs", &faulty, &[Fault::Lost, Fault::Torn]);
     let failing = faults::refusals(&Subject::Toy(Habit::Careful), &options.work.join("faults"), 8, options.seed)?;
-    is_well &= tell_report(options, "a store that is right on a failing disk", failing);
-    let damaged = damage::damage(&Subject::Toy(Habit::Careful), &options.work, 1, options.seed)?;
+    is_well &= tell_report(options, totals, "a store that is right on a failing disk", failing);
+    let damaged = damage::damage(&Subject::Toy(Habit::Careful), &options.work, 1, 40, options.seed)?;
     is_well &= must_find("a store without checksums", &damaged, &[Fault::Torn]);
     Ok(is_well)
 }
@@ -181,7 +200,7 @@ fn must_find(what: &str, report: &faults::Report, due: &[Fault]) -> bool {
     found > 0
 }
 
-fn cuts(options: &Options, what: &str, plan: Plan, points: usize) -> Result<bool, String> {
+fn cuts(options: &Options, totals: &mut Totals, what: &str, plan: Plan, points: usize) -> Result<bool, String> {
     let taken = record::record(&plan, &options.work.join("record"))?;
     let cuts = if options.is_full { replay::every_cut(&taken.recording) } else { replay::some_cuts(&taken.recording, points, options.seed) };
     println!(
@@ -189,7 +208,7 @@ fn cuts(options: &Options, what: &str, plan: Plan, points: usize) -> Result<bool
         taken.recording.events.len(), taken.history.operations.len(), taken.history.acknowledged(), taken.files_came, taken.files_went, cuts.len()
     );
     let tally = replay(options, &plan, &taken, false).run(&cuts, &options.work)?;
-    Ok(tell(options, what, &taken, &tally))
+    Ok(tell(options, totals, what, &taken, &tally))
 }
 
 fn replay<'a>(options: &Options, plan: &'a Plan, taken: &'a Taken, stop_early: bool) -> Replay<'a> {
@@ -197,7 +216,10 @@ fn replay<'a>(options: &Options, plan: &'a Plan, taken: &'a Taken, stop_early: b
     Replay { subject: &plan.subject, kind: plan.kind, taken, seed: options.seed, lanes: options.lanes, again_every: 8, stop_early, deadline }
 }
 
-fn tell(options: &Options, what: &str, taken: &Taken, tally: &Tally) -> bool {
+fn tell(options: &Options, totals: &mut Totals, what: &str, taken: &Taken, tally: &Tally) -> bool {
+    totals.cuts += tally.cuts + tally.cuts_in_recovery;
+    totals.acknowledgements += tally.acknowledgements;
+    totals.findings += tally.findings.len() + taken.findings.len();
     let [none, some, torn, all] = tally.cuts_by_survival;
     for finding in taken.findings.iter().take(10) {
         println!("  live: {:?}: {}", finding.fault, finding.detail);
@@ -223,7 +245,10 @@ fn tell(options: &Options, what: &str, taken: &Taken, tally: &Tally) -> bool {
     is_well
 }
 
-fn tell_report(options: &Options, what: &str, mut report: faults::Report) -> bool {
+fn tell_report(options: &Options, totals: &mut Totals, what: &str, mut report: faults::Report) -> bool {
+    totals.trials += report.trials;
+    totals.acknowledgements += report.acknowledgements;
+    totals.findings += report.findings.len();
     report.findings.sort_by_key(|(_, finding)| finding.fault); // the worst first
     for (label, finding) in report.findings.iter().take(30) {
         println!("  {label}: {:?}: {}", finding.fault, finding.detail);
