@@ -20,9 +20,7 @@ use std::{
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
-use hyper::{
-    Method, Request, Response, StatusCode, body::Incoming, server::conn::http1, service::service_fn,
-};
+use hyper::{Method, Request, Response, StatusCode, body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 use tokio::{net::TcpListener, sync::oneshot, task::JoinSet};
 
@@ -49,12 +47,7 @@ impl Committer {
                 let outcome = append(&mut file, group.iter().flat_map(|(parts, _)| parts));
                 for (_, answer) in group {
                     // A client that has gone is no concern of the floor.
-                    let _ = answer.send(
-                        outcome
-                            .as_ref()
-                            .map(|_| ())
-                            .map_err(|error| error.kind().into()),
-                    );
+                    let _ = answer.send(outcome.as_ref().map(|_| ()).map_err(|error| error.kind().into()));
                 }
             }
         });
@@ -63,9 +56,7 @@ impl Committer {
 
     async fn append(&self, parts: Parts) -> io::Result<()> {
         let (answer, done) = oneshot::channel();
-        self.queue
-            .send((parts, answer))
-            .map_err(|_| io::ErrorKind::BrokenPipe)?;
+        self.queue.send((parts, answer)).map_err(|_| io::ErrorKind::BrokenPipe)?;
         done.await.map_err(|_| io::ErrorKind::BrokenPipe)?
     }
 }
@@ -104,28 +95,19 @@ pub async fn serve(directory: &Path) -> Result<(), Failure> {
         tokio::spawn(async move {
             let service = service_fn(|request| answer(&floor, request));
             // An error here is a connection the client has dropped.
-            let _ = http1::Builder::new()
-                .serve_connection(TokioIo::new(stream), service)
-                .await;
+            let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
         });
     }
 }
 
-async fn answer(
-    floor: &Floor,
-    request: Request<Incoming>,
-) -> Result<Response<Full<Bytes>>, Infallible> {
+async fn answer(floor: &Floor, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
     let (head, mut body) = request.into_parts();
     let path = head.uri.path();
     if head.method == Method::GET {
         let content = match path {
             path if path.ends_with("/get-1m") => floor.mib.clone(),
             path if path.ends_with("/get-1k") => floor.kib.clone(),
-            _ => floor
-                .listing
-                .read()
-                .expect("no one panics holding it")
-                .clone(),
+            _ => floor.listing.read().expect("no one panics holding it").clone(),
         };
         return Ok(respond(StatusCode::OK, content));
     }
@@ -146,8 +128,7 @@ async fn answer(
     })
 }
 
-const REFUSAL: &[u8] =
-    b"<?xml version=\"1.0\" encoding=\"utf-8\"?><Error><Code>BlobAlreadyExists</Code>\
+const REFUSAL: &[u8] = b"<?xml version=\"1.0\" encoding=\"utf-8\"?><Error><Code>BlobAlreadyExists</Code>\
     <Message>The specified blob already exists.</Message></Error>";
 
 fn respond(status: StatusCode, content: Bytes) -> Response<Full<Bytes>> {
@@ -162,12 +143,7 @@ fn respond(status: StatusCode, content: Bytes) -> Response<Full<Bytes>> {
 }
 
 /// Floor 3: `writers` tasks, each appending `bytes` at a time and waiting for its sync.
-pub async fn append_alone(
-    directory: &Path,
-    writers: usize,
-    bytes: usize,
-    time: Duration,
-) -> Result<Tally, Failure> {
+pub async fn append_alone(directory: &Path, writers: usize, bytes: usize, time: Duration) -> Result<Tally, Failure> {
     let committer = Committer::start(&directory.join("append"))?;
     let body = Bytes::from(vec![b'x'; bytes]);
     let start = Instant::now();

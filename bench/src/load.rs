@@ -32,19 +32,9 @@ pub struct Supply {
 
 impl Supply {
     /// Numbers `first`, `first + step`, …, of which `ahead` are made now.
-    pub fn numbered(
-        first: u64,
-        step: u64,
-        ahead: usize,
-        make: Arc<dyn Fn(u64) -> Vec<u8> + Send + Sync>,
-    ) -> Self {
+    pub fn numbered(first: u64, step: u64, ahead: usize, make: Arc<dyn Fn(u64) -> Vec<u8> + Send + Sync>) -> Self {
         let stock: Vec<_> = (0..ahead as u64).map(|n| make(first + n * step)).collect();
-        Supply {
-            next: first + ahead as u64 * step,
-            stock: stock.into_iter(),
-            make,
-            step,
-        }
+        Supply { next: first + ahead as u64 * step, stock: stock.into_iter(), make, step }
     }
 
     fn next(&mut self) -> Vec<u8> {
@@ -92,12 +82,7 @@ impl Tally {
 }
 
 /// Runs all connections until each is done; the clock starts when all are connected.
-pub async fn run(
-    port: u16,
-    traffic: Vec<Traffic>,
-    until: Until,
-    expect: u16,
-) -> Result<Tally, Failure> {
+pub async fn run(port: u16, traffic: Vec<Traffic>, until: Until, expect: u16) -> Result<Tally, Failure> {
     let mut connections = Vec::new();
     for one in traffic {
         connections.push((Connection::open(port).await?, one));
@@ -170,13 +155,7 @@ impl Connection {
         let stream = TcpStream::connect(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).await?;
         stream.set_nodelay(true)?;
         let buffer = vec![0; READ_BUFFER_BYTES].into_boxed_slice();
-        Ok(Connection {
-            stream,
-            joined: Vec::new(),
-            buffer,
-            start: 0,
-            end: 0,
-        })
+        Ok(Connection { stream, joined: Vec::new(), buffer, start: 0, end: 0 })
     }
 
     async fn send(&mut self, head: &[u8], body: &[u8]) -> io::Result<()> {
@@ -230,15 +209,12 @@ impl Connection {
         for line in head.split(|byte| *byte == b'\n') {
             if let Some(value) = value_of(line, b"content-length:") {
                 length = Some(value.trim().parse::<usize>()?);
-            } else if value_of(line, b"transfer-encoding:")
-                .is_some_and(|value| value.contains("chunked"))
-            {
+            } else if value_of(line, b"transfer-encoding:").is_some_and(|value| value.contains("chunked")) {
                 length = None;
             }
         }
         let status_line =
-            String::from_utf8_lossy(head.split(|byte| *byte == b'\r').next().unwrap_or_default())
-                .into_owned();
+            String::from_utf8_lossy(head.split(|byte| *byte == b'\r').next().unwrap_or_default()).into_owned();
         self.start += head_bytes;
 
         let mut complaint = Vec::new();
@@ -249,8 +225,7 @@ impl Connection {
             Some(bytes) => self.body(bytes, &mut keep).await?,
             None => loop {
                 let line = self.line().await?;
-                let bytes =
-                    usize::from_str_radix(line.split(';').next().unwrap_or_default().trim(), 16)?;
+                let bytes = usize::from_str_radix(line.split(';').next().unwrap_or_default().trim(), 16)?;
                 self.body(bytes, &mut keep).await?;
                 self.line().await?;
                 if bytes == 0 {
@@ -260,20 +235,12 @@ impl Connection {
         }
         if status != expect {
             complaint.truncate(600);
-            return Err(format!(
-                "{status_line}, expected {expect}: {}",
-                String::from_utf8_lossy(&complaint)
-            )
-            .into());
+            return Err(format!("{status_line}, expected {expect}: {}", String::from_utf8_lossy(&complaint)).into());
         }
         Ok(())
     }
 
-    async fn body(
-        &mut self,
-        mut bytes: usize,
-        keep: &mut Option<&mut Vec<u8>>,
-    ) -> Result<(), Failure> {
+    async fn body(&mut self, mut bytes: usize, keep: &mut Option<&mut Vec<u8>>) -> Result<(), Failure> {
         while bytes > 0 {
             if self.start == self.end {
                 self.fill().await?;
@@ -308,7 +275,5 @@ fn find(within: &[u8], what: &[u8]) -> Option<usize> {
 /// The value of a header line, if its name (with the colon) is this one.
 fn value_of<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a str> {
     let (head, value) = line.split_at_checked(name.len())?;
-    head.eq_ignore_ascii_case(name)
-        .then(|| std::str::from_utf8(value).ok())
-        .flatten()
+    head.eq_ignore_ascii_case(name).then(|| std::str::from_utf8(value).ok()).flatten()
 }

@@ -108,17 +108,9 @@ async fn run(options: &Options) -> Result<(), Failure> {
     let all = measure::run(options, &places).await?;
     let table = report::table(&all);
     let json = serde_json::to_string_pretty(&report::json(&all, options))? + "\n";
-    println!(
-        "\n{}: {} rounds of {} s\n\n{table}",
-        report::machine(),
-        options.rounds,
-        options.seconds
-    );
+    println!("\n{}: {} rounds of {} s\n\n{table}", report::machine(), options.rounds, options.seconds);
 
-    let file = options
-        .json
-        .clone()
-        .unwrap_or_else(|| places.root.join("bench/results/latest.json"));
+    let file = options.json.clone().unwrap_or_else(|| places.root.join("bench/results/latest.json"));
     std::fs::write(&file, &json).map_err(|error| format!("{}: {error}", file.display()))?;
     if options.record {
         let results = places.root.join("docs/results");

@@ -57,34 +57,18 @@ pub struct Figures {
 
 impl Figures {
     fn new(workload: &'static Workload, title: String) -> Self {
-        Figures {
-            workload,
-            title,
-            samples: BTreeMap::new(),
-        }
+        Figures { workload, title, samples: BTreeMap::new() }
     }
 
     fn add(&mut self, column: Column, value: f64, latency_us: Option<(u32, u32)>) {
-        self.samples
-            .entry(column)
-            .or_default()
-            .push(Sample { value, latency_us });
+        self.samples.entry(column).or_default().push(Sample { value, latency_us });
     }
 
     pub fn median(&self, column: Column) -> Option<f64> {
-        let mut values: Vec<f64> = self
-            .samples
-            .get(&column)?
-            .iter()
-            .map(|sample| sample.value)
-            .collect();
+        let mut values: Vec<f64> = self.samples.get(&column)?.iter().map(|sample| sample.value).collect();
         values.sort_by(f64::total_cmp);
         let middle = values.len() / 2;
-        Some(if values.len() % 2 == 1 {
-            values[middle]
-        } else {
-            (values[middle - 1] + values[middle]) / 2.0
-        })
+        Some(if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 })
     }
 }
 
@@ -110,16 +94,12 @@ pub async fn run(options: &Options, places: &Places) -> Result<Vec<Figures>, Fai
     }
     kinds.push(Kind::Floor);
 
-    let wanted = |workload: &&Workload| {
-        options.only.is_empty() || options.only.iter().any(|name| name == workload.name)
-    };
+    let wanted =
+        |workload: &&Workload| options.only.is_empty() || options.only.iter().any(|name| name == workload.name);
     let chosen: Vec<&'static Workload> = WORKLOADS.iter().filter(wanted).collect();
     let mut all = loads(options, places, &kinds, &chosen).await?;
     all.extend(starts(options, places, &kinds, &chosen).await?);
-    if let Some(workload) = chosen
-        .iter()
-        .find(|workload| matches!(workload.measure, Measure::Restart))
-    {
+    if let Some(workload) = chosen.iter().find(|workload| matches!(workload.measure, Measure::Restart)) {
         all.push(restarts(options, places, &kinds, workload).await?);
     }
     Ok(all)
@@ -141,21 +121,13 @@ async fn loads(
     if loads.is_empty() {
         return Ok(Vec::new());
     }
-    let listed = loads
-        .iter()
-        .any(|(workload, _)| workload.name == "list")
-        .then_some(options.listed_blobs);
+    let listed = loads.iter().any(|(workload, _)| workload.name == "list").then_some(options.listed_blobs);
     let mut running = Vec::new();
     for kind in kinds {
         let directory = places.directory()?;
         let subject = Subject::start(*kind, places, directory.path()).await?;
         prepare(&subject, listed).await?;
-        running.push(Running {
-            subject,
-            _directory: directory,
-            rate: 0.0,
-            used: 0,
-        });
+        running.push(Running { subject, _directory: directory, rate: 0.0, used: 0 });
     }
     if listed.is_some() {
         share_listing(&running).await?;
@@ -183,20 +155,9 @@ async fn loads(
             }
             if load.appends {
                 let directory = places.directory()?;
-                let tally = floor::append_alone(
-                    directory.path(),
-                    load.connections,
-                    load.body_bytes,
-                    options.time(),
-                )
-                .await?;
-                say(
-                    options,
-                    workload,
-                    number,
-                    Column::AppendAlone,
-                    tally.per_second(),
-                );
+                let tally =
+                    floor::append_alone(directory.path(), load.connections, load.body_bytes, options.time()).await?;
+                say(options, workload, number, Column::AppendAlone, tally.per_second());
                 figures.add(Column::AppendAlone, tally.per_second(), None);
             }
         }
@@ -216,13 +177,7 @@ async fn prepare(subject: &Subject, listed: Option<u64>) -> Result<(), Failure> 
     let (port, signer) = (subject.port, Signer::new(subject.port));
     load::once(port, &signer.create_container(CONTAINER), &[], 201).await?;
     for (path, bytes) in [("/bench/get-1k", KIB), ("/bench/get-1m", MIB)] {
-        load::once(
-            port,
-            &signer.put_blob(path, "", bytes),
-            &vec![b'x'; bytes],
-            201,
-        )
-        .await?;
+        load::once(port, &signer.put_blob(path, "", bytes), &vec![b'x'; bytes], 201).await?;
     }
     if let Some(blobs) = listed {
         fill(port, LISTED, blobs).await?;
@@ -252,19 +207,10 @@ async fn share_listing(running: &[Running]) -> Result<(), Failure> {
         return Ok(());
     };
     let port = first.subject.port;
-    let listing = load::once(
-        port,
-        &Signer::new(port).list_blobs(LISTED, "1000"),
-        &[],
-        200,
-    )
-    .await?;
+    let listing = load::once(port, &Signer::new(port).list_blobs(LISTED, "1000"), &[], 200).await?;
     for one in running.iter().filter(|one| one.subject.kind == Kind::Floor) {
-        let head = format!(
-            "PUT {} HTTP/1.1\r\nHost: floor\r\nContent-Length: {}\r\n\r\n",
-            floor::LISTING_PATH,
-            listing.len()
-        );
+        let head =
+            format!("PUT {} HTTP/1.1\r\nHost: floor\r\nContent-Length: {}\r\n\r\n", floor::LISTING_PATH, listing.len());
         load::once(one.subject.port, head.as_bytes(), &listing, 201).await?;
     }
     Ok(())
@@ -277,16 +223,10 @@ async fn round(one: &mut Running, load: Load, time: Duration) -> Result<Tally, F
     let traffic: Vec<Traffic> = match load.traffic {
         What::Repeat(make) => {
             let head = make(&signer);
-            (0..connections)
-                .map(|_| Traffic::Repeat {
-                    head: head.clone(),
-                    body: Arc::clone(&body),
-                })
-                .collect()
+            (0..connections).map(|_| Traffic::Repeat { head: head.clone(), body: Arc::clone(&body) }).collect()
         }
         What::Distinct(make) => {
-            let make: Arc<dyn Fn(u64) -> Vec<u8> + Send + Sync> =
-                Arc::new(move |number| make(&signer, number));
+            let make: Arc<dyn Fn(u64) -> Vec<u8> + Send + Sync> = Arc::new(move |number| make(&signer, number));
             let ahead = (one.rate * time.as_secs_f64() * 1.3 / load.connections as f64) as usize;
             let first = one.used;
             (0..connections)
@@ -327,11 +267,7 @@ async fn starts(
             let memory = subject.memory()? as f64 / MIB as f64;
             let start = subject.first_answer.as_secs_f64() * 1000.0;
             for figures in &mut all {
-                let value = if matches!(figures.workload.measure, Measure::Start) {
-                    start
-                } else {
-                    memory
-                };
+                let value = if matches!(figures.workload.measure, Measure::Start) { start } else { memory };
                 say(options, figures.workload, number, (*kind).into(), value);
                 figures.add((*kind).into(), value, None);
             }
@@ -348,10 +284,7 @@ async fn restarts(
     kinds: &[Kind],
     workload: &'static Workload,
 ) -> Result<Figures, Failure> {
-    let mut figures = Figures::new(
-        workload,
-        format!("{} ({})", workload.title, options.restart_blobs),
-    );
+    let mut figures = Figures::new(workload, format!("{} ({})", workload.title, options.restart_blobs));
     for kind in kinds {
         if *kind == Kind::Floor || (*kind == Kind::Azurite && !options.azurite_restart) {
             continue;
@@ -378,10 +311,6 @@ async fn restart(kind: Kind, places: &Places, directory: &Path) -> Result<f64, F
 
 fn say(options: &Options, workload: &Workload, round: usize, column: Column, value: f64) {
     if !options.quiet {
-        eprintln!(
-            "{:<10} round {} {column:<12?} {value:>12.1}",
-            workload.name,
-            round + 1
-        );
+        eprintln!("{:<10} round {} {column:<12?} {value:>12.1}", workload.name, round + 1);
     }
 }

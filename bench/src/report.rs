@@ -27,20 +27,12 @@ impl Figures {
     /// How many times better than the peer: more requests, or less time or memory.
     fn times(&self, peer: Column) -> Option<f64> {
         let (ours, theirs) = (self.median(Column::Lazuli)?, self.median(peer)?);
-        Some(if self.more_is_better() {
-            ours / theirs
-        } else {
-            theirs / ours
-        })
+        Some(if self.more_is_better() { ours / theirs } else { theirs / ours })
     }
 
     /// Our share of what a floor reaches; only where more is better.
     fn share(&self, floor: Column) -> Option<f64> {
-        if self.more_is_better() {
-            self.times(floor)
-        } else {
-            None
-        }
+        if self.more_is_better() { self.times(floor) } else { None }
     }
 
     /// Whether a goal is met; `None` if this run cannot say.
@@ -62,26 +54,11 @@ pub fn missed(all: &[Figures]) -> usize {
 }
 
 pub fn table(all: &[Figures]) -> String {
-    let header = [
-        "workload",
-        "unit",
-        "Lazuli",
-        "Azurite",
-        "floor",
-        "x Azurite",
-        "of floor",
-        "goal",
-        "met",
-    ];
+    let header = ["workload", "unit", "Lazuli", "Azurite", "floor", "x Azurite", "of floor", "goal", "met"];
     let mut rows = vec![header.map(String::from)];
     for figures in all {
         let number = |column| figures.median(column).map_or("-".into(), shown);
-        let goals: Vec<String> = figures
-            .workload
-            .goals
-            .iter()
-            .map(|goal| words(goal, figures.unit()))
-            .collect();
+        let goals: Vec<String> = figures.workload.goals.iter().map(|goal| words(goal, figures.unit())).collect();
         let met: Vec<&str> = figures
             .workload
             .goals
@@ -98,9 +75,7 @@ pub fn table(all: &[Figures]) -> String {
             number(Column::Lazuli),
             number(Column::Azurite),
             number(Column::Floor),
-            figures
-                .times(Column::Azurite)
-                .map_or("-".into(), |times| format!("{times:.1}x")),
+            figures.times(Column::Azurite).map_or("-".into(), |times| format!("{times:.1}x")),
             figures.share(Column::Floor).map_or("-".into(), percent),
             goals.join(", "),
             met.join(", "),
@@ -108,28 +83,17 @@ pub fn table(all: &[Figures]) -> String {
     }
     let mut text = aligned(&rows, &[0, 1, 7, 8]);
 
-    let appends: Vec<_> = all
-        .iter()
-        .filter(|figures| figures.median(Column::AppendAlone).is_some())
-        .collect();
+    let appends: Vec<_> = all.iter().filter(|figures| figures.median(Column::AppendAlone).is_some()).collect();
     if !appends.is_empty() {
         text += "\nThe floor of a write is bare hyper with a group-committed append and fdatasync behind it; goals are judged\n\
                  against that one. The same append called without HTTP, which no server can reach:\n";
-        let mut rows =
-            vec![["workload", "append alone /s", "Lazuli", "floor above"].map(String::from)];
+        let mut rows = vec![["workload", "append alone /s", "Lazuli", "floor above"].map(String::from)];
         for figures in appends {
             rows.push([
                 figures.title.clone(),
-                figures
-                    .median(Column::AppendAlone)
-                    .map_or("-".into(), shown),
-                figures
-                    .share(Column::AppendAlone)
-                    .map_or("-".into(), percent),
-                match (
-                    figures.median(Column::Floor),
-                    figures.median(Column::AppendAlone),
-                ) {
+                figures.median(Column::AppendAlone).map_or("-".into(), shown),
+                figures.share(Column::AppendAlone).map_or("-".into(), percent),
+                match (figures.median(Column::Floor), figures.median(Column::AppendAlone)) {
                     (Some(floor), Some(alone)) => percent(floor / alone),
                     _ => "-".into(),
                 },
@@ -151,7 +115,10 @@ pub fn json(all: &[Figures], options: &Options) -> Value {
                     let values: Vec<f64> = samples.iter().map(|sample| sample.value).collect();
                     let latencies: Vec<_> = samples.iter().filter_map(|sample| sample.latency_us).collect();
                     let name = format!("{column:?}").to_lowercase();
-                    (name, json!({ "median": figures.median(*column), "rounds": values, "latency_us_p50_p99": latencies }))
+                    (
+                        name,
+                        json!({ "median": figures.median(*column), "rounds": values, "latency_us_p50_p99": latencies }),
+                    )
                 })
                 .collect();
             let goals: Vec<Value> = figures
@@ -213,12 +180,7 @@ fn shown(value: f64) -> String {
 
 /// Columns to the right, except those named.
 fn aligned<const N: usize>(rows: &[[String; N]], left: &[usize]) -> String {
-    let width = |column: usize| {
-        rows.iter()
-            .map(|row| row[column].chars().count())
-            .max()
-            .unwrap_or(0)
-    };
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let mut text = String::new();
     for row in rows {
         let mut line = String::new();

@@ -10,8 +10,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
 pub const ACCOUNT: &str = "devstoreaccount1";
-const KEY: &str =
-    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 const VERSION: &str = "2021-12-02";
 
 /// What to ask for. `path` follows the account and is already encoded; `query` likewise, sorted by name.
@@ -27,14 +26,7 @@ pub struct Ask<'a> {
 
 impl Default for Ask<'_> {
     fn default() -> Self {
-        Ask {
-            method: "GET",
-            path: "",
-            query: &[],
-            headers: &[],
-            if_none_match: "",
-            body_bytes: 0,
-        }
+        Ask { method: "GET", path: "", query: &[], headers: &[], if_none_match: "", body_bytes: 0 }
     }
 }
 
@@ -59,19 +51,8 @@ impl Signer {
 
     /// The head of the request, up to and with the empty line.
     pub fn head(&self, ask: &Ask) -> Vec<u8> {
-        let Ask {
-            method,
-            path,
-            query,
-            headers,
-            if_none_match,
-            body_bytes,
-        } = ask;
-        let length = if *body_bytes == 0 {
-            String::new()
-        } else {
-            body_bytes.to_string()
-        };
+        let Ask { method, path, query, headers, if_none_match, body_bytes } = ask;
+        let length = if *body_bytes == 0 { String::new() } else { body_bytes.to_string() };
         let mut lines: Vec<(&str, &str)> = headers.to_vec();
         lines.push(("x-ms-date", &self.date));
         lines.push(("x-ms-version", VERSION));
@@ -93,10 +74,7 @@ impl Signer {
         for (n, (name, value)) in query.iter().enumerate() {
             head += &format!("{}{name}={value}", if n == 0 { '?' } else { '&' });
         }
-        head += &format!(
-            " HTTP/1.1\r\nHost: {}\r\nAuthorization: SharedKey {ACCOUNT}:{signature}\r\n",
-            self.host
-        );
+        head += &format!(" HTTP/1.1\r\nHost: {}\r\nAuthorization: SharedKey {ACCOUNT}:{signature}\r\n", self.host);
         for (name, value) in &lines {
             head += &format!("{name}: {value}\r\n");
         }
@@ -122,53 +100,28 @@ impl Signer {
     }
 
     pub fn get_blob(&self, path: &str) -> Vec<u8> {
-        self.head(&Ask {
-            path,
-            ..Ask::default()
-        })
+        self.head(&Ask { path, ..Ask::default() })
     }
 
     pub fn create_container(&self, path: &str) -> Vec<u8> {
-        self.head(&Ask {
-            method: "PUT",
-            path,
-            query: &[("restype", "container")],
-            ..Ask::default()
-        })
+        self.head(&Ask { method: "PUT", path, query: &[("restype", "container")], ..Ask::default() })
     }
 
     pub fn list_blobs(&self, path: &str, max_results: &str) -> Vec<u8> {
-        let query = [
-            ("comp", "list"),
-            ("maxresults", max_results),
-            ("restype", "container"),
-        ];
-        self.head(&Ask {
-            path,
-            query: &query,
-            ..Ask::default()
-        })
+        let query = [("comp", "list"), ("maxresults", max_results), ("restype", "container")];
+        self.head(&Ask { path, query: &query, ..Ask::default() })
     }
 
     pub fn list_containers(&self) -> Vec<u8> {
-        self.head(&Ask {
-            path: "/",
-            query: &[("comp", "list")],
-            ..Ask::default()
-        })
+        self.head(&Ask { path: "/", query: &[("comp", "list")], ..Ask::default() })
     }
 }
 
 /// RFC 1123, as `x-ms-date` wants it.
 fn http_date(at: SystemTime) -> String {
     const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
-    const MONTHS: [&str; 12] = [
-        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
-    ];
-    let seconds = at
-        .duration_since(UNIX_EPOCH)
-        .expect("the clock is past 1970")
-        .as_secs();
+    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let seconds = at.duration_since(UNIX_EPOCH).expect("the clock is past 1970").as_secs();
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     let (year, month, day) = civil(days);
     format!(
@@ -183,10 +136,7 @@ fn http_date(at: SystemTime) -> String {
 
 /// Today, as `2026-01-31`.
 pub fn today() -> String {
-    let seconds = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .expect("the clock is past 1970")
-        .as_secs();
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is past 1970").as_secs();
     let (year, month, day) = civil(seconds / 86_400);
     format!("{year}-{month:02}-{day:02}")
 }
@@ -200,11 +150,7 @@ fn civil(days: u64) -> (u64, u64, u64) {
     let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let shifted = (5 * of_year + 2) / 153;
     let day = of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 {
-        shifted + 3
-    } else {
-        shifted - 9
-    };
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
     (year_of_era + era * 400 + u64::from(month <= 2), month, day)
 }
 
@@ -227,9 +173,7 @@ mod tests {
         let mut signer = Signer::new(10_000);
         signer.date = "Fri, 26 Jun 2015 23:39:12 GMT".into();
         let head = String::from_utf8(signer.list_blobs("/cont", "5")).expect("heads are ASCII");
-        assert!(head.starts_with(
-            "GET /devstoreaccount1/cont?comp=list&maxresults=5&restype=container HTTP/1.1\r\n"
-        ));
+        assert!(head.starts_with("GET /devstoreaccount1/cont?comp=list&maxresults=5&restype=container HTTP/1.1\r\n"));
         assert!(head.ends_with("\r\n\r\n"));
         let put = String::from_utf8(signer.put_blob("/c/b", "*", 11)).expect("heads are ASCII");
         assert!(put.contains("If-None-Match: *\r\n") && put.contains("Content-Length: 11\r\n"));

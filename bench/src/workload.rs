@@ -57,34 +57,12 @@ pub struct Workload {
     pub goals: &'static [Goal],
 }
 
-const fn row(
-    name: &'static str,
-    title: &'static str,
-    measure: Measure,
-    goals: &'static [Goal],
-) -> Workload {
-    Workload {
-        name,
-        title,
-        measure,
-        goals,
-    }
+const fn row(name: &'static str, title: &'static str, measure: Measure, goals: &'static [Goal]) -> Workload {
+    Workload { name, title, measure, goals }
 }
 
-const fn load(
-    connections: usize,
-    traffic: What,
-    expect: u16,
-    body_bytes: usize,
-    appends: bool,
-) -> Measure {
-    Measure::Load(Load {
-        connections,
-        traffic,
-        expect,
-        body_bytes,
-        appends,
-    })
+const fn load(connections: usize, traffic: What, expect: u16, body_bytes: usize, appends: bool) -> Measure {
+    Measure::Load(Load { connections, traffic, expect, body_bytes, appends })
 }
 
 use Goal::{Below, OfFloor, TimesAzurite};
