@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use engine::{Batch, CommitError, Engine, Family, Fault, PartitionId, Write};
+use engine::{Batch, CommitError, Engine, Family, Fault, Guard, PartitionId, Write};
 use env::{TICKS_PER_SECOND, Timestamp};
 
 use crate::key;
@@ -55,15 +55,7 @@ impl Ticks {
     }
 
     pub async fn open(engine: &dyn Engine, now: Timestamp) -> Result<Ticks, Fault> {
-        let stored = engine.view(&Self::partition()).await?.get(Self::FAMILY, b"").await?;
-        let ceiling = match stored {
-            None => 0,
-            Some(record) => {
-                let bytes: [u8; 8] =
-                    record.value.as_ref().try_into().map_err(|_| corrupt("the ceiling of ticks", &record.value))?;
-                u64::from_be_bytes(bytes)
-            }
-        };
+        let (ceiling, _) = Self::stored(engine).await?;
         let start = now.ticks().max(ceiling);
         let ticks =
             Ticks { last: AtomicU64::new(start), ceiling: AtomicU64::new(ceiling), raising: Default::default() };
@@ -87,17 +79,32 @@ impl Ticks {
         if tick < self.ceiling.load(Ordering::Acquire) {
             return Ok(());
         }
-        let ceiling = tick + AHEAD_TICKS;
-        let value = Bytes::copy_from_slice(&ceiling.to_be_bytes());
-        let write = Write::Put { family: Self::FAMILY, key: Bytes::new(), value, slices: Vec::new() };
-        match engine.commit(&Self::partition(), Batch { guards: Vec::new(), writes: vec![write] }).await {
-            Ok(_) => {
-                self.ceiling.fetch_max(ceiling, Ordering::AcqRel);
-                Ok(())
+        // Another process may have raised it meanwhile: it never goes down.
+        loop {
+            let (stored, guard) = Self::stored(engine).await?;
+            let ceiling = stored.max(tick + AHEAD_TICKS);
+            let value = Bytes::copy_from_slice(&ceiling.to_be_bytes());
+            let write = Write::Put { family: Self::FAMILY, key: Bytes::new(), value, slices: Vec::new() };
+            match engine.commit(&Self::partition(), Batch { guards: vec![guard], writes: vec![write] }).await {
+                Ok(_) => {
+                    self.ceiling.fetch_max(ceiling, Ordering::AcqRel);
+                    return Ok(());
+                }
+                Err(CommitError::Conflict) => {}
+                Err(CommitError::Fault(fault)) => return Err(fault),
+                Err(CommitError::Fenced) => return Err(Fault::Corrupt { what: "the system group is fenced".into() }),
             }
-            Err(CommitError::Fault(fault)) => Err(fault),
-            Err(CommitError::Conflict | CommitError::Fenced) => {
-                Err(Fault::Corrupt { what: "the system group is fenced".into() })
+        }
+    }
+
+    async fn stored(engine: &dyn Engine) -> Result<(u64, Guard), Fault> {
+        let (family, key) = (Self::FAMILY, Bytes::new());
+        match engine.view(&Self::partition()).await?.get(family, &key).await? {
+            None => Ok((0, Guard::Absent { family, key })),
+            Some(record) => {
+                let bytes: [u8; 8] =
+                    record.value.as_ref().try_into().map_err(|_| corrupt("the ceiling of ticks", &record.value))?;
+                Ok((u64::from_be_bytes(bytes), Guard::At { family, key, revision: record.revision }))
             }
         }
     }

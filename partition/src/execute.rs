@@ -11,8 +11,9 @@
 //!    still be lost.
 //! 5. Reads that change nothing take no turn: they see one committed state and never wait for a writer.
 //!
-//! `execute` must be polled to its end (the front end never drops a request half way): a command that leads a batch commits it for
-//! the others.
+//! `execute` should be polled to its end (the front end never drops a request half way): a command that leads a batch commits it for
+//! the others. If a leader is torn down all the same, whoever joined its batch takes its place or is told that the outcome is unknown;
+//! nobody waits for ever.
 
 use std::future::Future;
 use std::ops::Bound;
@@ -24,7 +25,7 @@ use engine::{Engine, Family, Fault, Guard, KeyRange, PartitionId, Record, Revisi
 use env::{Clock, Id, Ids, Timestamp};
 
 use crate::etag::Ticks;
-use crate::turns::{Answer, Overlay, Turns};
+use crate::turns::{Answer, Overlay, Ticket, Turns};
 
 /// What changes from one attempt to the next besides the records: time and chance, as plain values.
 #[derive(Clone, Copy, Debug)]
@@ -78,16 +79,6 @@ impl From<contract::ErrorCode> for Failure {
 impl From<Fault> for Failure {
     fn from(fault: Fault) -> Self {
         Failure::Fault(fault)
-    }
-}
-
-impl Failure {
-    /// For commands on a group whose disappearance has a name of its own.
-    pub fn gone_as(self, code: contract::ErrorCode) -> Failure {
-        match self {
-            Failure::Gone => code.into(),
-            other => other,
-        }
     }
 }
 
@@ -154,20 +145,28 @@ impl Shell {
             return Ok(Some(decided?.1));
         }
 
-        let leads = turn.open.is_empty();
+        let leadership = turn.open.is_empty().then(|| line.lead(&mut turn.open));
         let ticket = turn.open.join(guards, writes);
-        if leads {
-            // Those who wait already are let in first, so that they share this commit.
-            if line.is_waited_for() {
-                drop(turn);
-                turn = line.enter().await;
+        // Those who wait already are let in first, so that they share the leader's commit; the others leave it to the leader, unless
+        // the leader is gone.
+        let commits_now = leadership.is_some() && !line.is_waited_for();
+        if !commits_now {
+            drop(turn);
+            if leadership.is_none() && !ticket.is_orphaned() {
+                return self.answer(ticket, decided).await;
             }
-            // Somebody may have found the batch full and committed it.
-            if turn.open.is_batch_of(&ticket) {
-                turn.commit(self.engine.as_ref(), command.partition()).await;
-            }
+            turn = line.enter().await;
+        }
+        // Somebody may have found the batch full and committed it.
+        if turn.open.is_batch_of(&ticket) {
+            turn.commit(self.engine.as_ref(), command.partition()).await;
         }
         drop(turn);
+        drop(leadership);
+        self.answer(ticket, decided).await
+    }
+
+    async fn answer<W, O>(&self, ticket: Ticket, decided: Result<(W, O), Refusal>) -> Result<Option<O>, Failure> {
         match ticket.answer().await {
             Answer::Durable => Ok(Some(decided?.1)),
             Answer::Conflict => Ok(None),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::ops::{Bound, Deref};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
 use bytes::Bytes;
 use engine::{Batch, CommitError, Engine, Family, Fault, Guard, KeyRange, PartitionId, Record, Revision, Write};
@@ -96,8 +96,36 @@ impl Line {
         self.turn.lock().await
     }
 
+    /// Makes the caller the leader of the batch that is about to open.
+    pub fn lead(&self, open: &mut OpenBatch) -> Leadership<'_> {
+        let alive = Arc::new(());
+        open.leader = Arc::downgrade(&alive);
+        Leadership { line: self, batch_number: open.number, alive: Some(alive) }
+    }
+
     pub fn is_waited_for(&self) -> bool {
         self.waiting.load(Ordering::Acquire) > 0
+    }
+}
+
+/// The duty to commit a batch. A leader that goes away without doing it (a panic, a task torn down) leaves nobody waiting: those in
+/// its batch are told that it came to nothing, or, if somebody has the turn at that moment, that one finds the batch orphaned and
+/// commits it.
+pub(crate) struct Leadership<'a> {
+    line: &'a Line,
+    batch_number: u64,
+    alive: Option<Arc<()>>,
+}
+
+impl Drop for Leadership<'_> {
+    fn drop(&mut self) {
+        // In this order: whoever has the turn now looks at the leader again after giving the turn up.
+        self.alive = None;
+        if let Ok(mut turn) = self.line.turn.try_lock()
+            && turn.open.number == self.batch_number
+        {
+            turn.open = OpenBatch { number: self.batch_number + 1, ..OpenBatch::default() };
+        }
     }
 }
 
@@ -139,10 +167,16 @@ pub(crate) enum Answer {
 /// A claim to a batch's answer.
 pub(crate) struct Ticket {
     batch_number: u64,
+    leader: Weak<()>,
     answer: oneshot::Receiver<Answer>,
 }
 
 impl Ticket {
+    /// Nobody is left whose duty it is to commit the batch. (It may be committed already.)
+    pub fn is_orphaned(&self) -> bool {
+        self.leader.strong_count() == 0
+    }
+
     pub async fn answer(self) -> Answer {
         // A leader that vanished (its task was torn down) leaves the outcome unknown.
         let abandoned = |_| Answer::Fault(Fault::Stopped { why: "the commit was abandoned".into() });
@@ -154,6 +188,7 @@ impl Ticket {
 #[derive(Default)]
 pub(crate) struct OpenBatch {
     number: u64,
+    leader: Weak<()>,
     pub overlay: Overlay,
     guards: Vec<Guard>,
     guarded: HashSet<(Family, Bytes)>,
@@ -189,7 +224,7 @@ impl OpenBatch {
         writes.iter().for_each(|write| self.overlay.apply(write));
         let (sender, answer) = oneshot::channel();
         self.waiters.push(sender);
-        Ticket { batch_number: self.number, answer }
+        Ticket { batch_number: self.number, leader: self.leader.clone(), answer }
     }
 
     fn batch(&self) -> Batch {

@@ -65,7 +65,9 @@ async fn with_a_wrong_credential() {
         refused(&world, row, &request(service, row).signed_with(&other_key), 403, "AuthenticationFailed").await;
         let forged = AccountSas { key: other_key.clone(), ..sas.clone() };
         refused(&world, row, &request(service, row).with_sas(&forged), 403, "AuthenticationFailed").await;
-        for header in ["Basic YTpi", "SharedKey", "SharedKey devstoreaccount1", "SharedKey devstoreaccount1:***", "Unknown x:y"] {
+        for header in
+            ["Basic YTpi", "SharedKey", "SharedKey devstoreaccount1", "SharedKey devstoreaccount1:***", "Unknown x:y"]
+        {
             let request = request(service, row).unsigned().header("Authorization", header);
             refused(&world, row, &request, 400, "InvalidAuthenticationInfo").await;
         }
@@ -82,7 +84,8 @@ async fn with_a_tampered_request() {
     for (service, row) in every().filter(|(_, row)| row.anonymous != Anonymous::Always) {
         let world = world().await;
         let now = world.clock.now();
-        let signed = String::from_utf8(request(service, row).header("x-ms-client-request-id", "abc").bytes(now)).expect("text");
+        let signed =
+            String::from_utf8(request(service, row).header("x-ms-client-request-id", "abc").bytes(now)).expect("text");
         for (from, to) in [
             ("x-ms-client-request-id: abc", "x-ms-client-request-id: abd"),
             ("x-ms-version: 2026-04-06", "x-ms-version: 2026-02-06"),
@@ -183,7 +186,9 @@ async fn with_just_enough() {
 async fn with_the_right_to_create_alone() {
     let world = world().await;
     let sas = AccountSas { permissions: "c".into(), ..AccountSas::all(world.clock.now()) };
-    let put = |name: &str| Request::new(&format!("PUT box/{name}")).header("x-ms-blob-type", "BlockBlob").with_sas(&sas).body("x");
+    let put = |name: &str| {
+        Request::new(&format!("PUT box/{name}")).header("x-ms-blob-type", "BlockBlob").with_sas(&sas).body("x")
+    };
     let over = world.send(&put("b")).await;
     assert_eq!((over.status, over.code()), (403, "UnauthorizedBlobOverwrite"));
     assert_eq!(world.send(&put("fresh")).await.status, 201);

@@ -146,15 +146,16 @@ async fn bytes_that_make_no_sense() {
 async fn bodies_that_lie() {
     let world = world().await;
     let before = everything(&world).await;
-    let put = |name: &str, value: &str| {
-        Request::new("PUT box/b").header("x-ms-blob-type", "BlockBlob").header(name, value)
-    };
+    let put =
+        |name: &str, value: &str| Request::new("PUT box/b").header("x-ms-blob-type", "BlockBlob").header(name, value);
     // Cut short, inline and in the middle of an extent.
     for (length, sent) in [("10", 4), ("1000000", 100), ("1000000", 999_999)] {
         let answer = world.send(&put("Content-Length", length).body(vec![b'x'; sent])).await;
         assert_eq!((answer.status, answer.code()), (400, "InvalidInput"), "{length} {sent}");
     }
-    for (body, expected) in [("5\r\nhello\r\n0\r\n\r\n", 201), ("5\r\nhel", 400), ("zz\r\nhello", 400), ("5\r\nhello!\r\n0\r\n\r\n", 400)] {
+    for (body, expected) in
+        [("5\r\nhello\r\n0\r\n\r\n", 201), ("5\r\nhel", 400), ("zz\r\nhello", 400), ("5\r\nhello!\r\n0\r\n\r\n", 400)]
+    {
         let world = crate::examples::world().await;
         let answer = world.send(&put("Transfer-Encoding", "chunked").body(body)).await;
         assert_eq!(answer.status, expected, "{body:?}");
@@ -195,6 +196,7 @@ async fn a_refused_upload_is_never_asked_for() {
     // Admitted: asked for, and then it does not come.
     let answer = world.send(&put("*")).await;
     assert_eq!(answer.status, 400);
-    let small = Request::new("PUT box/b").header("x-ms-blob-type", "BlockBlob").header("Expect", "100-continue").body("four");
+    let small =
+        Request::new("PUT box/b").header("x-ms-blob-type", "BlockBlob").header("Expect", "100-continue").body("four");
     assert_eq!(world.send(&small).await.status, 201);
 }

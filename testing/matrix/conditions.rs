@@ -84,7 +84,12 @@ async fn conditions_are_judged_as_the_row_says() {
             let expected = match row.conditions {
                 Conditions::OnRead => on_read,
                 Conditions::OnWrite | Conditions::OnCreate => on_write,
-                Conditions::Never if row.access == Access::Read && headers.iter().all(|(_, v)| *v != "yesterday" && !v.is_empty()) => ok,
+                Conditions::Never
+                    if row.access == Access::Read
+                        && headers.iter().all(|(_, v)| *v != "yesterday" && !v.is_empty()) =>
+                {
+                    ok
+                }
                 // What nobody judges may be nonsense on a read, and is refused on a write.
                 Conditions::Never if row.access == Access::Read => continue,
                 Conditions::Never if headers.iter().all(|(_, v)| v.is_empty()) => continue,

@@ -32,10 +32,14 @@ pub fn example(row: &Operation) -> Request {
         OperationId::CreateContainer => Request::new("PUT new-box?restype=container"),
         OperationId::GetContainerProperties => Request::new("GET box?restype=container"),
         OperationId::GetContainerMetadata => Request::new("GET box?restype=container&comp=metadata"),
-        OperationId::SetContainerMetadata => Request::new("PUT box?restype=container&comp=metadata").header("x-ms-meta-a", "1"),
+        OperationId::SetContainerMetadata => {
+            Request::new("PUT box?restype=container&comp=metadata").header("x-ms-meta-a", "1")
+        }
         OperationId::DeleteContainer => Request::new("DELETE box?restype=container"),
         OperationId::ListBlobs => Request::new("GET box?restype=container&comp=list"),
-        OperationId::PutBlockBlob => Request::new("PUT box/b").header("x-ms-blob-type", "BlockBlob").body("other content"),
+        OperationId::PutBlockBlob => {
+            Request::new("PUT box/b").header("x-ms-blob-type", "BlockBlob").body("other content")
+        }
         OperationId::GetBlob => Request::new("GET box/b"),
         OperationId::GetBlobProperties => Request::new("HEAD box/b"),
         OperationId::DeleteBlob => Request::new("DELETE box/b"),
@@ -97,7 +101,8 @@ pub async fn current(world: &World, row: &Operation) -> (String, String) {
 /// Everything a client can see, to prove that a refused request changed nothing.
 pub async fn everything(world: &World) -> String {
     let mut seen = String::new();
-    for line in ["GET ?comp=list&include=metadata", "GET box?restype=container&comp=list&include=metadata", "GET box/b"] {
+    for line in ["GET ?comp=list&include=metadata", "GET box?restype=container&comp=list&include=metadata", "GET box/b"]
+    {
         let answer: Answer = world.send(&Request::new(line)).await;
         seen.push_str(answer.header("etag").unwrap_or_default());
         seen.push_str(&answer.text());

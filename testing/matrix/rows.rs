@@ -66,7 +66,13 @@ fn the_table_in_the_docs_is_printed_from_the_rows() {
             query.extend(row.chosen_by.comp.map(|value| format!("comp={value}")));
             let query = if query.is_empty() { String::new() } else { format!(" `?{}`", query.join("&")) };
             let state = if row.built { "built" } else { "501 NotImplemented" };
-            text.push_str(&format!("| {:?} | {} {:?}{query} | {} | {state} |\n", row.id, methods.join(", "), row.on, row.status));
+            text.push_str(&format!(
+                "| {:?} | {} {:?}{query} | {} | {state} |\n",
+                row.id,
+                methods.join(", "),
+                row.on,
+                row.status
+            ));
         }
     }
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/operations.md");
@@ -74,5 +80,8 @@ fn the_table_in_the_docs_is_printed_from_the_rows() {
         std::fs::write(&path, &text).expect("writable");
     }
     let written = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(written == text, "docs/operations.md is not what the rows say: README=write cargo test -p lazuli-testing --test matrix");
+    assert!(
+        written == text,
+        "docs/operations.md is not what the rows say: README=write cargo test -p lazuli-testing --test matrix"
+    );
 }

@@ -81,14 +81,6 @@ fn finds(kind: Kind, gateways: usize, rules: Rules) -> bool {
 fn etags_of_two_gateways_repeat() {
     // Right: false. Each gateway draws its ticks by itself, so a blob that one of them deleted and the other wrote again can have
     // an old ETag once more, and an If-Match that should fail holds. The low bits of a tick are meant to tell gateways apart.
-    let rules = Rules { etags_unique: true, deletion_strict: false };
+    let rules = Rules { etags_unique: true };
     assert!(finds(Kind::EtagRepeated, 2, rules));
-}
-
-#[test]
-fn a_container_being_deleted_is_seen_empty() {
-    // Right: false. A request that found the container and reads its group after the fence finds nothing there: it answers
-    // BlobNotFound, 412 or an empty listing for blobs that nobody deleted, where ContainerNotFound is true.
-    let rules = Rules { etags_unique: true, deletion_strict: true };
-    assert!(finds(Kind::NotLinearizable, 1, rules));
 }

@@ -45,7 +45,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Asked, String> {
     let mut asked = Asked { seeds: 0..1, settings: Settings::new(0, 500) };
     while let Some(word) = words.next() {
         if word == "--strict" {
-            asked.settings.rules = Some(Rules { etags_unique: true, deletion_strict: true });
+            asked.settings.rules = Some(Rules { etags_unique: true });
             continue;
         }
         let value = words.next().ok_or(format!("{word} needs a value"))?;

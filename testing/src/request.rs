@@ -82,7 +82,8 @@ impl Request {
     /// The bytes on the wire, with the headers every client adds.
     pub fn bytes(&self, now: Timestamp) -> Vec<u8> {
         let mut headers = self.headers.clone();
-        let lacks = |headers: &[(String, String)], name: &str| headers.iter().all(|(n, _)| !n.eq_ignore_ascii_case(name));
+        let lacks =
+            |headers: &[(String, String)], name: &str| headers.iter().all(|(n, _)| !n.eq_ignore_ascii_case(name));
         if lacks(&headers, "x-ms-version") {
             headers.push(("x-ms-version".into(), VERSION.into()));
         }
@@ -233,11 +234,13 @@ impl Answer {
         };
         let head = String::from_utf8_lossy(&raw[..end]).into_owned();
         let mut lines = head.split("\r\n");
-        let status = lines.next().and_then(|line| line.split(' ').nth(1)).and_then(|code| code.parse().ok()).unwrap_or(0);
+        let status =
+            lines.next().and_then(|line| line.split(' ').nth(1)).and_then(|code| code.parse().ok()).unwrap_or(0);
         if status == 100 {
             return Answer::parse(raw[end + 4..].to_vec());
         }
-        let headers = lines.filter_map(|line| line.split_once(": ")).map(|(n, v)| (n.to_string(), v.to_string())).collect();
+        let headers =
+            lines.filter_map(|line| line.split_once(": ")).map(|(n, v)| (n.to_string(), v.to_string())).collect();
         let body = raw[end + 4..].to_vec();
         Answer { raw, status, headers, body }
     }

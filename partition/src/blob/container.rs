@@ -34,12 +34,47 @@ fn put(head: &ContainerHead) -> Write {
     Write::Put { family: directory::CONTAINER, key: HEAD_KEY, value: head.encode(), slices: Vec::new() }
 }
 
-/// The container as it is now. Every operation on its blobs begins here.
-pub async fn find(shell: &Shell, account: &AccountName, name: &ContainerName) -> Result<ContainerHead, Failure> {
+/// A container as a request found it. Every operation on its blobs begins here.
+pub struct Found {
+    partition: PartitionId,
+    pub head: ContainerHead,
+    /// Where its blobs are.
+    pub group: GroupId,
+}
+
+pub async fn find(shell: &Shell, account: &AccountName, name: &ContainerName) -> Result<Found, Failure> {
     let partition = key::container_partition(account, name);
-    let view = shell.engine.view(&partition).await?;
-    let head = load(&Reader::committed(view.as_ref())).await?;
-    head.ok_or_else(|| ErrorCode::ContainerNotFound.into())
+    let head = now(shell, &partition).await?.ok_or(ErrorCode::ContainerNotFound)?;
+    let group = key::container_group(account, head.incarnation);
+    Ok(Found { partition, head, group })
+}
+
+async fn now(shell: &Shell, partition: &PartitionId) -> Result<Option<ContainerHead>, Fault> {
+    let view = shell.engine.view(partition).await?;
+    load(&Reader::committed(view.as_ref())).await
+}
+
+impl Found {
+    /// A container that was deleted after it was found looks empty, or half empty while it is swept. So whoever did not find a blob, or
+    /// was refused because of what it did not find, looks whether the container is still the one it found.
+    pub async fn settle<T>(&self, shell: &Shell, result: Result<T, Failure>) -> Result<T, Failure> {
+        match result {
+            Err(Failure::Refused(refusal)) => {
+                self.still_there(shell).await?;
+                Err(Failure::Refused(refusal))
+            }
+            Err(Failure::Gone) => Err(ErrorCode::ContainerNotFound.into()),
+            other => other,
+        }
+    }
+
+    /// The same for answers that are made of what was not found as much as of what was: listings.
+    pub async fn still_there(&self, shell: &Shell) -> Result<(), Failure> {
+        match now(shell, &self.partition).await? {
+            Some(head) if head.incarnation == self.head.incarnation => Ok(()),
+            _ => Err(ErrorCode::ContainerNotFound.into()),
+        }
+    }
 }
 
 /// Get Container Properties and Get Container Metadata.
@@ -49,7 +84,7 @@ pub async fn read(
     name: &ContainerName,
     expectation: &Expectation,
 ) -> Result<ContainerHead, Failure> {
-    let head = find(shell, account, name).await?;
+    let head = find(shell, account, name).await?.head;
     expectation.judge(Some(head.current()))?;
     Ok(head)
 }
@@ -245,9 +280,4 @@ pub async fn finish_deletions(shell: &Shell, account: &AccountName) -> Result<us
             finished += 1;
         }
     }
-}
-
-/// The group of the container's blobs.
-pub fn group(account: &AccountName, head: &ContainerHead) -> GroupId {
-    key::container_group(account, head.incarnation)
 }

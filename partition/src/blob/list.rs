@@ -7,8 +7,9 @@ use bytes::Bytes;
 use contract::names::AccountName;
 use engine::{Engine, Family, Fault, GroupId, GroupRange, Row, ScanStart};
 
+use super::container::Found;
 use crate::execute::{Failure, Shell};
-use crate::key::{self, container, directory};
+use crate::key::{self, container as family, directory};
 use crate::record::{BlobHead, ContainerHead, corrupt};
 
 /// What to list, and where to go on.
@@ -47,8 +48,10 @@ pub async fn containers(
     Ok(walk(shell.engine.as_ref(), &group, directory::CONTAINER, listing, ContainerHead::decode).await?)
 }
 
-pub async fn blobs(shell: &Shell, group: &GroupId, listing: &Listing) -> Result<Listed<BlobHead>, Failure> {
-    Ok(walk(shell.engine.as_ref(), group, container::HEAD, listing, BlobHead::decode).await?)
+pub async fn blobs(shell: &Shell, container: &Found, listing: &Listing) -> Result<Listed<BlobHead>, Failure> {
+    let listed = walk(shell.engine.as_ref(), &container.group, family::HEAD, listing, BlobHead::decode).await?;
+    container.still_there(shell).await?;
+    Ok(listed)
 }
 
 /// Rows asked of the engine at once: few where a delimiter may make most of them useless, more while it does not.

@@ -290,3 +290,39 @@ async fn scans_see_the_overlay() {
         assert_eq!(reader.into_guards(), [Guard::Unchanged(view.revision())]);
     }
 }
+
+/// A leader that is torn down, while it waits for its turn to commit or while the commit is in flight, leaves nobody hanging.
+#[tokio::test]
+async fn a_vanished_leader_leaves_nobody_waiting() {
+    for in_flight in [false, true] {
+        let engine = Gated::new(1);
+        let shell = shell(engine.clone()).await;
+        let line = shell.turns.line(&add(None).partition);
+        let held = line.enter().await;
+        let leader = start(&shell, None).await;
+        let follower = start(&shell, None).await;
+        if in_flight {
+            drop(held);
+            settle().await; // the leader waits at the gate, for both
+            leader.abort();
+            settle().await;
+        } else {
+            // Let the leader open its batch, and take the turn again before it comes back to commit.
+            let again = tokio::spawn({
+                let shell = shell.clone();
+                async move { shell.turns.line(&add(None).partition).enter().await.open.commands() }
+            });
+            drop(held);
+            settle().await;
+            leader.abort();
+            settle().await;
+            assert!(again.await.is_ok());
+        }
+        engine.gate.add_permits(10);
+        let answer = tokio::time::timeout(std::time::Duration::from_secs(5), follower).await;
+        let answer = answer.expect("answered").expect("no panic");
+        assert!(matches!(answer, Ok(_) | Err(Failure::Fault(_))), "{answer:?}");
+        // And the line goes on.
+        shell.execute(&add(None)).await.expect("counted");
+    }
+}

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use engine::{
-    Batch, BoxFuture, CommitError, Engine, Extent, ExtentError, ExtentSlice, Family, Fault, GroupId, GroupRange, KeyRange, Page,
-    PartitionId, Pin, Record, Revision, Source, View, Write,
+    Batch, BoxFuture, CommitError, Engine, Extent, ExtentError, ExtentSlice, Family, Fault, GroupId, GroupRange,
+    KeyRange, Page, PartitionId, Pin, Record, Revision, Source, View, Write,
 };
 
 use super::chance::Chance;
@@ -110,7 +110,11 @@ impl Engine for BrokenEngine {
         self.inner.scan(range, limit)
     }
 
-    fn commit<'a>(&'a self, partition: &'a PartitionId, mut batch: Batch) -> BoxFuture<'a, Result<Revision, CommitError>> {
+    fn commit<'a>(
+        &'a self,
+        partition: &'a PartitionId,
+        mut batch: Batch,
+    ) -> BoxFuture<'a, Result<Revision, CommitError>> {
         Box::pin(async move {
             let is_system = partition.group == partition::key::system_group();
             if self.how == Breakage::LosesTheCeiling && is_system {
@@ -131,7 +135,10 @@ impl Engine for BrokenEngine {
                 self.inner.commit(partition, batch).await?;
                 self.pace.steps(60).await;
                 self.inner.commit(partition, inverse).await?;
-                return Err(CommitError::Fault(Fault::Other { doing: "committing".into(), detail: "taken back".into() }));
+                return Err(CommitError::Fault(Fault::Other {
+                    doing: "committing".into(),
+                    detail: "taken back".into(),
+                }));
             }
             if self.how == Breakage::CommitsInPieces {
                 let mut guards = std::mem::take(&mut batch.guards);

@@ -225,7 +225,8 @@ impl<'a> Search<'a> {
     fn violation(&self, kind: Kind, call: &Call, what: String) -> Violation {
         let end = call.ended().unwrap_or(u64::MAX);
         let concerns = |other: &&Call| {
-            other.began < end && (other.container == self.container || matches!(other.deed, Deed::ListContainers { .. }))
+            other.began < end
+                && (other.container == self.container || matches!(other.deed, Deed::ListContainers { .. }))
         };
         let before: Vec<&Call> = self.history.calls().iter().filter(concerns).collect();
         let before = before[before.len().saturating_sub(40)..].iter().map(|call| call.to_string()).collect();
@@ -237,10 +238,7 @@ impl<'a> Search<'a> {
 fn fits(model: &Model<'_>, atom: &Atom<'_>, state: &State) -> bool {
     match &atom.what {
         What::Answered(reply) => model.possible(state, atom.call).iter().any(|(possible, _)| possible == reply),
-        What::Blob { blob, shown } => {
-            let found = state.container.is_some() || !model.rules.deletion_strict;
-            found && state.blobs[*blob].value() == *shown
-        }
+        What::Blob { blob, shown } => state.container.is_some() && state.blobs[*blob].value() == *shown,
         What::OneOf(blobs) => blobs.iter().any(|blob| state.blobs[*blob].is_there),
         What::Found => state.container.is_some(),
         What::Container(shown) => state.container == *shown,

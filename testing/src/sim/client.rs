@@ -15,7 +15,8 @@ use crate::{Answer, Request};
 /// Does deeds until there are none left to do.
 pub async fn live(sim: Rc<Sim>, number: usize, mut chance: Chance) {
     while sim.take_operation() {
-        let (container, deed) = workload::choose(&mut chance, &sim.plan.weights, sim.plan.long_bodies, &sim.seen.borrow());
+        let (container, deed) =
+            workload::choose(&mut chance, &sim.plan.weights, sim.plan.long_bodies, &sim.seen.borrow());
         let gateway = sim.find_gateway(&mut chance).await;
         let clock = &sim.gateways.borrow()[gateway].clock.clone();
         clock.set(clock.now().plus_ticks(chance.below(40_000)));
@@ -28,7 +29,8 @@ pub async fn perform(sim: &Rc<Sim>, chance: &mut Chance, client: usize, gateway:
     let call = sim.history.borrow_mut().begin(client, gateway, container, deed.clone());
     let outcome = match deed {
         Deed::List { prefix, delimiter, page } => {
-            let mut question = vec![("comp", "list"), ("restype", "container"), ("include", "metadata"), ("prefix", prefix)];
+            let mut question =
+                vec![("comp", "list"), ("restype", "container"), ("include", "metadata"), ("prefix", prefix)];
             question.extend(delimiter.then_some(("delimiter", "/")));
             list(sim, chance, gateway, call, CONTAINERS[container], &question, page).await
         }
@@ -315,7 +317,8 @@ fn value_of(answer: &Answer) -> Option<Value> {
 
 /// Where in the blob a body begins.
 fn offset(answer: &Answer) -> u64 {
-    let first = answer.header("content-range").and_then(|range| range.strip_prefix("bytes ")?.split('-').next()?.parse().ok());
+    let first =
+        answer.header("content-range").and_then(|range| range.strip_prefix("bytes ")?.split('-').next()?.parse().ok());
     first.unwrap_or(0)
 }
 

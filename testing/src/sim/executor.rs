@@ -110,7 +110,11 @@ impl Executor {
 
     /// Runs `main` and whatever it spawns until `main` ends; `before_step` is called with the number of each step. What is left
     /// then is dropped.
-    pub fn run(&self, main: impl Future<Output = ()> + 'static, mut before_step: impl FnMut(u64)) -> Result<u64, Stuck> {
+    pub fn run(
+        &self,
+        main: impl Future<Output = ()> + 'static,
+        mut before_step: impl FnMut(u64),
+    ) -> Result<u64, Stuck> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
         let runtime = runtime.expect("a runtime without I/O needs nothing that could be lacking");
         let main = self.spawn(main);
@@ -128,7 +132,12 @@ impl Executor {
         outcome
     }
 
-    fn poll(&self, context: &mut Context<'_>, main: TaskId, before_step: &mut impl FnMut(u64)) -> Poll<Result<u64, Stuck>> {
+    fn poll(
+        &self,
+        context: &mut Context<'_>,
+        main: TaskId,
+        before_step: &mut impl FnMut(u64),
+    ) -> Poll<Result<u64, Stuck>> {
         loop {
             let step = self.0.pace.advance();
             if step > self.0.steps_max {

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use engine::{
-    Batch, BoxFuture, CommitError, Engine, Extent, ExtentError, ExtentSlice, Family, Fault, GroupId, GroupRange, KeyRange, Page,
-    PartitionId, Pin, Record, Revision, Source, View,
+    Batch, BoxFuture, CommitError, Engine, Extent, ExtentError, ExtentSlice, Family, Fault, GroupId, GroupRange,
+    KeyRange, Page, PartitionId, Pin, Record, Revision, Source, View,
 };
 
 use super::chance::Chance;

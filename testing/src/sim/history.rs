@@ -32,13 +32,33 @@ pub enum Deed {
     GetContainer,
     SetContainerMetadata(Condition),
     DeleteContainer(Condition),
-    Put { blob: usize, bytes: u64, condition: Condition },
-    Get { blob: usize, range: Option<(u64, Option<u64>)>, condition: Condition },
-    Head { blob: usize, condition: Condition },
-    Delete { blob: usize, condition: Condition },
+    Put {
+        blob: usize,
+        bytes: u64,
+        condition: Condition,
+    },
+    Get {
+        blob: usize,
+        range: Option<(u64, Option<u64>)>,
+        condition: Condition,
+    },
+    Head {
+        blob: usize,
+        condition: Condition,
+    },
+    Delete {
+        blob: usize,
+        condition: Condition,
+    },
     /// All pages, one after another.
-    List { prefix: &'static str, delimiter: bool, page: u64 },
-    ListContainers { page: u64 },
+    List {
+        prefix: &'static str,
+        delimiter: bool,
+        page: u64,
+    },
+    ListContainers {
+        page: u64,
+    },
 }
 
 impl Deed {
@@ -83,7 +103,10 @@ pub struct Row {
 pub enum Outcome {
     /// Under way.
     Open,
-    Answered { reply: Reply, etag: Option<u64> },
+    Answered {
+        reply: Reply,
+        etag: Option<u64>,
+    },
     /// Done or not, as a whole: the server failed, or nobody heard its answer.
     Unknown,
     /// Nothing was learnt, and nothing may have been changed.
@@ -201,7 +224,11 @@ impl std::fmt::Display for Call {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let end = self.ended().map_or("-".to_string(), |end| end.to_string());
         let container = CONTAINERS[self.container];
-        write!(f, "#{} [{}..{end}] client {} at gateway {}, {container}: ", self.id, self.began, self.client, self.gateway)?;
+        write!(
+            f,
+            "#{} [{}..{end}] client {} at gateway {}, {container}: ",
+            self.id, self.began, self.client, self.gateway
+        )?;
         match &self.outcome {
             Outcome::Answered { reply, etag: Some(etag) } => write!(f, "{:?} => {reply:?} 0x{etag:X}", self.deed),
             Outcome::Answered { reply, etag: None } => write!(f, "{:?} => {reply:?}", self.deed),

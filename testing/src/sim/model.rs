@@ -11,9 +11,6 @@ pub struct Rules {
     /// No two writes of one resource have the same ETag, and ETags grow also over a deletion in between. Holds for one gateway;
     /// two of them on one store draw their ticks from two counters that do not know of each other.
     pub etags_unique: bool,
-    /// A call on a blob whose container is deleted meanwhile answers from before the deletion, or ContainerNotFound. If false it
-    /// may also find the container empty: no blob, no match, an empty listing.
-    pub deletion_strict: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -51,17 +48,11 @@ impl Model<'_> {
     /// All that the call may do in this state. Listings are judged row by row, not here.
     pub fn possible(&self, state: &State, call: &Call) -> Vec<Possible> {
         let same = |reply| vec![(reply, *state)];
-        let blob_call = matches!(call.deed, Deed::Put { .. } | Deed::Get { .. } | Deed::Head { .. } | Deed::Delete { .. });
         let Some(head) = state.container else {
             if call.deed == Deed::CreateContainer {
                 return vec![(Reply::Done, State { container: Some(call.id), ..State::default() })];
             }
-            let mut possible = same(Reply::ContainerNotFound);
-            if blob_call && !self.rules.deletion_strict {
-                let emptied = self.on_blob(&State::default(), call).into_iter();
-                possible.extend(emptied.filter(|(reply, _)| *reply != Reply::Done));
-            }
-            return possible;
+            return same(Reply::ContainerNotFound);
         };
         match call.deed {
             Deed::CreateContainer => same(Reply::ContainerAlreadyExists),
@@ -101,7 +92,13 @@ impl Model<'_> {
         }
     }
 
-    fn read(&self, state: &State, blob: usize, condition: Condition, range: Option<(u64, Option<u64>)>) -> Vec<Possible> {
+    fn read(
+        &self,
+        state: &State,
+        blob: usize,
+        condition: Condition,
+        range: Option<(u64, Option<u64>)>,
+    ) -> Vec<Possible> {
         let Some(value) = state.blobs[blob].value() else { return vec![(Reply::BlobNotFound, *state)] };
         let replies: &[Reply] = match self.matches(condition, value) {
             (_, Tri::Yes) => &[Reply::Done],

@@ -72,6 +72,6 @@ impl Plan {
 
     /// What this many gateways promise.
     pub fn rules(&self) -> Rules {
-        Rules { etags_unique: self.gateways == 1, deletion_strict: false }
+        Rules { etags_unique: self.gateways == 1 }
     }
 }

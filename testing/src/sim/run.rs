@@ -171,7 +171,10 @@ pub enum Problem {
     FailedWithoutFault,
     Complaint(String),
     /// When everything was deleted, so many extents or tombstones were left.
-    Leaked { extents: usize, tombstones: usize },
+    Leaked {
+        extents: usize,
+        tombstones: usize,
+    },
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -187,7 +190,11 @@ impl fmt::Display for Failure {
             problem => writeln!(f, "{problem:?}")?,
         }
         let Settings { seed, operations, gateways, rules, breakage } = &self.settings;
-        writeln!(f, "Seed {seed}{}. Again:", breakage.map_or(String::new(), |how| format!(" of an engine that {how:?}")))?;
+        writeln!(
+            f,
+            "Seed {seed}{}. Again:",
+            breakage.map_or(String::new(), |how| format!(" of an engine that {how:?}"))
+        )?;
         write!(f, "  cargo run --release -p lazuli-testing --bin sim -- --seed {seed} --operations {operations}")?;
         if let Some(gateways) = gateways {
             write!(f, " --gateways {gateways}")?;
@@ -276,7 +283,8 @@ async fn scenario(sim: Rc<Sim>, engine: FaultyEngine, memory: MemoryEngine, mut 
     let start = Timestamp::parse_iso8601("2026-01-02T03:04:05Z").expect("well formed");
     let gateway = |start| {
         let clock = ScriptedClock::at(start);
-        let gateway = Gateway::new(Arc::new(engine.clone()), clock, ids.clone(), sim.executor.clone(), sim.history.clone());
+        let gateway =
+            Gateway::new(Arc::new(engine.clone()), clock, ids.clone(), sim.executor.clone(), sim.history.clone());
         gateway.start();
         gateway
     };

@@ -64,11 +64,10 @@ pub async fn put(
     };
     let (expectation, metadata) = (request.expectation(row)?, request.metadata()?);
 
-    let head = container::find(shell, &request.account.name, &name).await?;
-    let group = container::group(&request.account.name, &head);
-    let mut command = PutBlockBlob::new(&group, &blob, expectation, properties, metadata, grant.may_overwrite);
-    let missing = |failure: Failure| failure.gone_as(ErrorCode::ContainerNotFound);
-    shell.admit(&command).await.map_err(missing)?;
+    let container = container::find(shell, &request.account.name, &name).await?;
+    let mut command =
+        PutBlockBlob::new(&container.group, &blob, expectation, properties, metadata, grant.may_overwrite);
+    container.settle(shell, shell.admit(&command).await).await?;
 
     let mut source = HashedBody::new(body);
     command.content = Content::receive(shell.engine.as_ref(), &mut source).await.map_err(not_received)?;
@@ -77,7 +76,7 @@ pub async fn put(
     check_md5(claimed_md5, actual.md5)?;
     command.properties.content_md5 = Some(actual.md5);
 
-    let head = shell.execute(&command).await.map_err(missing)?;
+    let head = container.settle(shell, shell.execute(&command).await).await?;
     let mut response = Response::new(row.status);
     stamp(&mut response, head.etag, head.last_modified);
     response.header("Content-MD5", STANDARD.encode(actual.md5));
@@ -98,9 +97,9 @@ pub async fn delete(shell: &Shell, request: &Request<'_>, row: &'static Operatio
         Some(value) => return Err(Refusal::bad_header("x-ms-delete-snapshots", value).into()),
     }
     let expectation = request.expectation(row)?;
-    let head = container::find(shell, &request.account.name, &name).await?;
-    let command = DeleteBlob::new(&container::group(&request.account.name, &head), &blob, expectation);
-    shell.execute(&command).await.map_err(|failure| failure.gone_as(ErrorCode::ContainerNotFound))?;
+    let container = container::find(shell, &request.account.name, &name).await?;
+    let command = DeleteBlob::new(&container.group, &blob, expectation);
+    container.settle(shell, shell.execute(&command).await).await?;
     Ok(Response::new(row.status).with_header("x-ms-delete-type-permanent", "true"))
 }
 

@@ -67,9 +67,9 @@ pub async fn blobs(shell: &Shell, request: &Request<'_>, row: &'static Operation
     };
     let listing = listing(request, start, delimiter)?;
     let expectation = request.expectation(row)?;
-    let head = container::find(shell, &request.account.name, &name).await?;
-    expectation.judge(Some(head.current()))?;
-    let listed = model::blobs(shell, &container::group(&request.account.name, &head), &listing).await?;
+    let container = container::find(shell, &request.account.name, &name).await?;
+    expectation.judge(Some(container.head.current()))?;
+    let listed = model::blobs(shell, &container, &listing).await?;
 
     let mut xml = XmlWriter::new();
     let attributes = [("ServiceEndpoint", request.address.endpoint.as_str()), ("ContainerName", name.as_str())];

@@ -23,9 +23,9 @@ pub async fn get(shell: &Shell, request: &Request<'_>, row: &'static Operation) 
     let range = range(request)?;
     let hash = RangeHash::parse(request, range.is_some())?;
     let expectation = request.expectation(row)?;
-    let head = container::find(shell, &request.account.name, &name).await?;
-    let group = container::group(&request.account.name, &head);
-    let (head, part, reader) = model::content(shell, &group, &blob, &expectation, range).await?;
+    let container = container::find(shell, &request.account.name, &name).await?;
+    let read = model::content(shell, &container.group, &blob, &expectation, range).await;
+    let (head, part, reader) = container.settle(shell, read).await?;
 
     let mut response = Response::new(if part.is_some() { 206 } else { row.status });
     put_head(&mut response, request.version, &head);
@@ -56,9 +56,9 @@ pub async fn properties(shell: &Shell, request: &Request<'_>, row: &'static Oper
     let (name, blob) = (request.container()?, request.blob()?);
     refuse_unbuilt(request, &UNBUILT_ON_READ, &["snapshot", "versionid"])?;
     let expectation = request.expectation(row)?;
-    let head = container::find(shell, &request.account.name, &name).await?;
-    let group = container::group(&request.account.name, &head);
-    let head = model::properties(shell, &group, &blob, &expectation).await?;
+    let container = container::find(shell, &request.account.name, &name).await?;
+    let read = model::properties(shell, &container.group, &blob, &expectation).await;
+    let head = container.settle(shell, read).await?;
     let mut response = Response::new(row.status);
     put_head(&mut response, request.version, &head);
     if let Some(md5) = head.properties.content_md5 {

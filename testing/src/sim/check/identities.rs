@@ -41,16 +41,19 @@ impl Gathering<'_> {
             _ => return Ok(()),
         };
         let blob = match call.deed {
-            Deed::Put { blob, .. } | Deed::Get { blob, .. } | Deed::Head { blob, .. } | Deed::Delete { blob, .. } => Some(blob),
+            Deed::Put { blob, .. } | Deed::Get { blob, .. } | Deed::Head { blob, .. } | Deed::Delete { blob, .. } => {
+                Some(blob)
+            }
             _ => None,
         };
         let here = (call.container, blob);
         match (reply, etag) {
             (Reply::Done, Some(etag)) => self.seen(call, here, call.id, etag),
             (Reply::Shown(value), Some(etag)) => self.seen(call, here, *value, etag),
-            (Reply::Listed(listed), _) => {
-                listed.rows.iter().try_for_each(|row| self.seen(call, (call.container, Some(row.index)), row.value, row.etag))
-            }
+            (Reply::Listed(listed), _) => listed
+                .rows
+                .iter()
+                .try_for_each(|row| self.seen(call, (call.container, Some(row.index)), row.value, row.etag)),
             (Reply::ContainersListed(rows), _) => {
                 rows.iter().try_for_each(|row| self.seen(call, (row.index, None), row.value, row.etag))
             }

@@ -4,7 +4,7 @@
 use super::*;
 use crate::sim::history::{Condition, Row};
 
-const STRICT: Rules = Rules { etags_unique: true, deletion_strict: true };
+const STRICT: Rules = Rules { etags_unique: true };
 
 #[track_caller]
 fn accepts(rows: &str) {
@@ -254,13 +254,6 @@ fn a_call_that_races_the_deletion_of_its_container() {
                 7..12  put a if-match e2 => unmet
                 8..13  list             => rows";
     rejects(Kind::NotLinearizable, rows);
-    let lenient = Rules { deletion_strict: false, ..STRICT };
-    assert_eq!(check(&history(rows), lenient), Ok(()));
-    // Lenient towards the race, not towards a container that is there.
-    let rows = "1..2  create => done e1
-                3..4  put a  => done e2
-                5..6  get a  => no-blob";
-    assert!(check(&history(rows), lenient).is_err());
 }
 
 #[test]
