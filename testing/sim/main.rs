@@ -2,7 +2,6 @@
 
 use testing::sim::broken::Breakage;
 use testing::sim::check::Kind;
-use testing::sim::model::Rules;
 use testing::sim::run::{Problem, Settings, Summary, run};
 
 /// The seeds of the short run, in two tests so that two cores share them: 40,000 operations, half a million where they are cheap.
@@ -64,23 +63,4 @@ fn broken_engines_are_found_out() {
         });
         assert!(found.is_some(), "{breakage:?} was not found out");
     }
-}
-
-/// Does any of some seeds fail like this under these rules?
-fn finds(kind: Kind, gateways: usize, rules: Rules) -> bool {
-    (0..40).any(|seed| {
-        let settings = Settings { gateways: Some(gateways), rules: Some(rules), ..Settings::new(seed, 300) };
-        match run(&settings) {
-            Err(failure) => matches!(failure.problem, Problem::Violation(violation) if violation.kind == kind),
-            Ok(_) => false,
-        }
-    })
-}
-
-#[test]
-fn etags_of_two_gateways_repeat() {
-    // Right: false. Each gateway draws its ticks by itself, so a blob that one of them deleted and the other wrote again can have
-    // an old ETag once more, and an If-Match that should fail holds. The low bits of a tick are meant to tell gateways apart.
-    let rules = Rules { etags_unique: true };
-    assert!(finds(Kind::EtagRepeated, 2, rules));
 }

@@ -90,7 +90,11 @@ fn load_disk(from: &mut impl Read) -> Result<Recording> {
         let count = take(from)?;
         let mut pieces = Vec::new();
         for _ in 0..count {
-            pieces.push(Piece { block: take(from)? as u32, sectors: take(from)? as u8, content: content(take(from)?)? });
+            pieces.push(Piece {
+                block: take(from)? as u32,
+                sectors: take(from)? as u8,
+                content: content(take(from)?)?,
+            });
         }
         events.push(if count == 0 { Event::Flush } else { Event::Write(pieces) });
     }
@@ -113,7 +117,11 @@ fn save_history(to: &mut impl Write, history: &History) -> Result<()> {
         let never = |n: usize| if n == NEVER { "never".to_string() } else { n.to_string() };
         let (begun, answered, durable) = (op.begun_position, never(op.answered_tick), never(op.durable_position));
         let acknowledged = never(op.acknowledged_position);
-        writeln!(to, "{}\t{deed}\t{}\t{begun}\t{answered}\t{acknowledged}\t{durable}\t{outcome}", op.container, op.begun_tick)?;
+        writeln!(
+            to,
+            "{}\t{deed}\t{}\t{begun}\t{answered}\t{acknowledged}\t{durable}\t{outcome}",
+            op.container, op.begun_tick
+        )?;
     }
     to.flush()
 }
@@ -123,7 +131,10 @@ fn load_history(text: &str) -> Result<History> {
     for line in text.lines() {
         let bad = || Error::other(format!("history line {line:?}"));
         let fields: Vec<&str> = line.split('\t').collect();
-        let [container, deed, name, bytes, tick, position, answered, acknowledged, durable, outcome, etag] = fields[..] else { return Err(bad()) };
+        let [container, deed, name, bytes, tick, position, answered, acknowledged, durable, outcome, etag] = fields[..]
+        else {
+            return Err(bad());
+        };
         let number = |text: &str| if text == "never" { Ok(NEVER) } else { text.parse().map_err(|_| bad()) };
         let name = name.to_string();
         let deed = match deed {

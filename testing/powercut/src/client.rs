@@ -44,7 +44,14 @@ impl Client {
         Client { port, key: BASE64.decode(KEY).expect("the published key is base64"), connection: None }
     }
 
-    fn request(&mut self, method: &str, path: &str, query: &[(&str, &str)], headers: &[(&str, &str)], body: &[u8]) -> Result<Response, Error> {
+    fn request(
+        &mut self,
+        method: &str,
+        path: &str,
+        query: &[(&str, &str)],
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> Result<Response, Error> {
         let answer = self.exchange(method, path, query, headers, body);
         if answer.is_err() {
             self.connection = None;
@@ -52,10 +59,18 @@ impl Client {
         answer
     }
 
-    fn exchange(&mut self, method: &str, path: &str, query: &[(&str, &str)], headers: &[(&str, &str)], body: &[u8]) -> Result<Response, Error> {
+    fn exchange(
+        &mut self,
+        method: &str,
+        path: &str,
+        query: &[(&str, &str)],
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> Result<Response, Error> {
         let path = format!("/{ACCOUNT}{path}");
         let date = http_date(SystemTime::now());
-        let mut signed: Vec<(&str, &str)> = headers.iter().filter(|(name, _)| name.starts_with("x-ms-")).copied().collect();
+        let mut signed: Vec<(&str, &str)> =
+            headers.iter().filter(|(name, _)| name.starts_with("x-ms-")).copied().collect();
         signed.extend([("x-ms-date", date.as_str()), ("x-ms-version", VERSION)]);
         signed.sort();
         let plain = |name: &str| headers.iter().find(|(n, _)| *n == name).map_or("", |(_, value)| value);
@@ -63,7 +78,10 @@ impl Client {
         let length = if body.is_empty() { String::new() } else { body.len().to_string() };
         let mut to_sign = format!(
             "{method}\n\n\n{length}\n{}\n{}\n\n\n{}\n{}\n\n\n",
-            plain("content-md5"), plain("content-type"), plain("if-match"), plain("if-none-match")
+            plain("content-md5"),
+            plain("content-type"),
+            plain("if-match"),
+            plain("if-none-match")
         );
         for (name, value) in &signed {
             to_sign += &format!("{name}:{value}\n");
@@ -80,9 +98,15 @@ impl Client {
 
         let target = match query {
             [] => path,
-            _ => format!("{path}?{}", query.iter().map(|(n, v)| format!("{n}={}", encode(v))).collect::<Vec<_>>().join("&")),
+            _ => format!(
+                "{path}?{}",
+                query.iter().map(|(n, v)| format!("{n}={}", encode(v))).collect::<Vec<_>>().join("&")
+            ),
         };
-        let mut head = format!("{method} {target} HTTP/1.1\r\nhost: 127.0.0.1:{}\r\nauthorization: SharedKey {ACCOUNT}:{signature}\r\n", self.port);
+        let mut head = format!(
+            "{method} {target} HTTP/1.1\r\nhost: 127.0.0.1:{}\r\nauthorization: SharedKey {ACCOUNT}:{signature}\r\n",
+            self.port
+        );
         head += &format!("x-ms-date: {date}\r\nx-ms-version: {VERSION}\r\ncontent-length: {}\r\n", body.len());
         for (name, value) in headers {
             head += &format!("{name}: {value}\r\n");
@@ -111,7 +135,14 @@ impl Client {
         Ok(response)
     }
 
-    fn change(&mut self, method: &str, path: &str, query: &[(&str, &str)], headers: &[(&str, &str)], body: &[u8]) -> Answer {
+    fn change(
+        &mut self,
+        method: &str,
+        path: &str,
+        query: &[(&str, &str)],
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> Answer {
         match self.request(method, path, query, headers, body) {
             Ok(r) if r.status < 300 => Answer::Done { etag: r.header("etag").unwrap_or("").to_string() },
             Ok(r) if r.status < 500 => Answer::Refused { status: r.status, code: r.code() },
@@ -176,7 +207,9 @@ impl Store for Client {
     }
 
     fn get(&mut self, container: &str, name: &str) -> Result<Option<Found>, String> {
-        let response = self.request("GET", &format!("/{container}/{name}"), &[], &[], &[]).map_err(|e| format!("get {container}/{name}: {e}"))?;
+        let response = self
+            .request("GET", &format!("/{container}/{name}"), &[], &[], &[])
+            .map_err(|e| format!("get {container}/{name}: {e}"))?;
         match response.status {
             200 => Ok(Some(Found {
                 etag: response.header("etag").unwrap_or("").to_string(),
@@ -231,7 +264,8 @@ fn read_response(from: &mut BufReader<TcpStream>, is_head: bool) -> Result<Respo
         loop {
             line.clear();
             from.read_line(&mut line)?;
-            let size = usize::from_str_radix(line.trim().split(';').next().unwrap_or(""), 16).map_err(|_| bad("chunk size"))?;
+            let size = usize::from_str_radix(line.trim().split(';').next().unwrap_or(""), 16)
+                .map_err(|_| bad("chunk size"))?;
             let start = response.body.len();
             response.body.resize(start + size + 2, 0);
             from.read_exact(&mut response.body[start..])?;
@@ -245,7 +279,10 @@ fn read_response(from: &mut BufReader<TcpStream>, is_head: bool) -> Result<Respo
     from.take(length).read_to_end(&mut response.body)?;
     if (response.body.len() as u64) < length {
         // How a server says that the rest of a body cannot be read when the head is already on its way.
-        return Err(Error::new(ErrorKind::UnexpectedEof, format!("broke off after {} of {length} bytes", response.body.len())));
+        return Err(Error::new(
+            ErrorKind::UnexpectedEof,
+            format!("broke off after {} of {length} bytes", response.body.len()),
+        ));
     }
     Ok(response)
 }
@@ -257,7 +294,16 @@ fn between<'a>(text: &'a str, start: &str, end: &str) -> Option<&'a str> {
 }
 
 fn encode(value: &str) -> String {
-    value.bytes().map(|b| if b.is_ascii_alphanumeric() || b"-._~".contains(&b) { (b as char).to_string() } else { format!("%{b:02X}") }).collect()
+    value
+        .bytes()
+        .map(|b| {
+            if b.is_ascii_alphanumeric() || b"-._~".contains(&b) {
+                (b as char).to_string()
+            } else {
+                format!("%{b:02X}")
+            }
+        })
+        .collect()
 }
 
 /// `Sun, 06 Nov 1994 08:49:37 GMT`, by the civil-from-days computation.

@@ -50,7 +50,8 @@ pub fn damage(subject: &Subject, work: &Path, places: usize, trials_max: usize, 
                     return Ok(report);
                 }
                 let label = format!("{name}, {damage:?} of {}", file.display());
-                let (findings, checked) = examine(subject, &pristine, &work.join("copy"), work, &history, Some((&file, damage)))?;
+                let (findings, checked) =
+                    examine(subject, &pristine, &work.join("copy"), work, &history, Some((&file, damage)))?;
                 report.trials += 1;
                 report.acknowledgements += checked;
                 report.findings.extend(findings.into_iter().map(|f| (label.clone(), f)));
@@ -91,13 +92,22 @@ fn representatives(data: &Path) -> Vec<PathBuf> {
         let kind: String = relative.to_string_lossy().chars().filter(|c| !c.is_ascii_digit()).collect();
         kinds.entry(kind).or_default().push(relative);
     }
-    kinds.into_values().flat_map(|mut files| if files.len() > 2 { vec![files.remove(0), files.pop().expect("more than two")] } else { files }).collect()
+    kinds
+        .into_values()
+        .flat_map(
+            |mut files| {
+                if files.len() > 2 { vec![files.remove(0), files.pop().expect("more than two")] } else { files }
+            },
+        )
+        .collect()
 }
 
 fn choose(file: &Path, places: usize, chance: &mut Chance) -> Vec<Damage> {
     let content = fs::read(file).unwrap_or_default();
     let written: Vec<u64> = (0..content.len() as u64).filter(|at| content[*at as usize] != 0).collect();
-    let (Some(first), Some(last)) = (written.first().copied(), written.last().copied()) else { return vec![Damage::Gone] };
+    let (Some(first), Some(last)) = (written.first().copied(), written.last().copied()) else {
+        return vec![Damage::Gone];
+    };
     let mut chosen = vec![
         Damage::Bit { at: first, bit: 0 },
         Damage::Bit { at: last, bit: 3 },
@@ -151,7 +161,12 @@ fn heal(file: &Path, original: &Path, damage: Damage) -> std::io::Result<()> {
 }
 
 fn examine(
-    subject: &Subject, pristine: &Path, copy: &Path, work: &Path, history: &History, damage: Option<(&Path, Damage)>,
+    subject: &Subject,
+    pristine: &Path,
+    copy: &Path,
+    work: &Path,
+    history: &History,
+    damage: Option<(&Path, Damage)>,
 ) -> Result<(Vec<Finding>, usize), String> {
     let _ = fs::remove_dir_all(copy);
     run(Command::new("cp").args(["-a", "--sparse=always"]).arg(pristine).arg(copy))?;
@@ -165,23 +180,32 @@ fn examine(
         (Err(error), Some((file, damage))) => {
             let mut findings = Vec::new();
             // The record store does not say in which of its files it stumbled; its directory must do then.
-            let is_clear = error.contains(&*copy.to_string_lossy()) && !error.contains("panicked") && !error.contains("not ready within");
+            let is_clear = error.contains(&*copy.to_string_lossy())
+                && !error.contains("panicked")
+                && !error.contains("not ready within");
             if !is_clear {
                 findings.push(Finding::new(Fault::Unavailable, format!("refuses without naming the place: {error}")));
             }
-            let healed = heal(&copy.join(file), &pristine.join(file), damage).map_err(|e| format!("its directory is gone: {e}"));
+            let healed =
+                heal(&copy.join(file), &pristine.join(file), damage).map_err(|e| format!("its directory is gone: {e}"));
             let (after, checked) = match healed.and_then(|()| subject.start(copy, &log)) {
                 Ok(running) => look(running, history),
                 Err(error) => (vec![Finding::new(Fault::Lost, format!("does not start any more: {error}"))], 0),
             };
-            findings.extend(after.into_iter().map(|f| Finding::new(f.fault, format!("the refused start made it worse: after the damage was undone: {}", f.detail))));
+            findings.extend(after.into_iter().map(|f| {
+                Finding::new(
+                    f.fault,
+                    format!("the refused start made it worse: after the damage was undone: {}", f.detail),
+                )
+            }));
             return Ok((findings, checked));
         }
     };
     let (mut findings, checked) = look(running, history);
     if damage.is_some() {
         // A read that fails in words, or breaks off, is what should happen; one that finds nobody there is not.
-        findings.retain(|f| f.fault != Fault::Unavailable || !(f.detail.contains(": 5") || f.detail.contains("broke off")));
+        findings
+            .retain(|f| f.fault != Fault::Unavailable || !(f.detail.contains(": 5") || f.detail.contains("broke off")));
     }
     Ok((findings, checked))
 }

@@ -201,7 +201,10 @@ impl Disk {
     }
 
     fn push(&mut self, offset: u64, bytes: u64, data: Option<&[u8]>) {
-        assert!(offset.is_multiple_of(SECTOR_BYTES as u64) && bytes.is_multiple_of(SECTOR_BYTES as u64), "the loop device writes whole sectors");
+        assert!(
+            offset.is_multiple_of(SECTOR_BYTES as u64) && bytes.is_multiple_of(SECTOR_BYTES as u64),
+            "the loop device writes whole sectors"
+        );
         let end = (offset + bytes).min(self.image.bytes());
         let mut pieces = Vec::new();
         let mut at = offset;
@@ -348,10 +351,13 @@ mod tests {
         for seed in 0..50 {
             let image = Cutter::new(&recording).cut(1, Survival::Torn, seed);
             let bytes = image.read(4 * BLOCK_BYTES as u64, 8 * BLOCK_BYTES);
-            let sectors: Vec<bool> = bytes.chunks(SECTOR_BYTES).map(|sector| {
-                assert!(sector.iter().all(|b| *b == 0) || sector.iter().all(|b| *b == 7), "a sector is old or new");
-                sector[0] == 7
-            }).collect();
+            let sectors: Vec<bool> = bytes
+                .chunks(SECTOR_BYTES)
+                .map(|sector| {
+                    assert!(sector.iter().all(|b| *b == 0) || sector.iter().all(|b| *b == 7), "a sector is old or new");
+                    sector[0] == 7
+                })
+                .collect();
             kept.insert(sectors);
         }
         assert!(kept.len() > 30);

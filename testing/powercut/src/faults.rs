@@ -50,7 +50,9 @@ impl Trial<'_> {
         let mut volume = Volume::serve(work, Kind::Ext4, DISK_BYTES)?.without_discards();
         volume.make_file_system()?;
         volume.mount()?;
-        File::open(volume.root()).and_then(|root| root.sync_all()).map_err(|e| format!("sync of the mounted root: {e}"))?;
+        File::open(volume.root())
+            .and_then(|root| root.sync_all())
+            .map_err(|e| format!("sync of the mounted root: {e}"))?;
         volume.disk().begin_recording();
         let scribe = Scribe::new(volume.shared_disk(), 0);
         let workers = (0..CONNECTIONS).map(|n| Worker::new(n, seed, scribe.clone())).collect();
@@ -90,7 +92,9 @@ pub fn refusals(subject: &Subject, work: &Path, trials: usize, seed: u64) -> Res
         let (kind, once, is_restarted) = (number % 2, number / 2 % 2 == 0, number / 4 % 2 == 0);
         let label = format!(
             "trial {number}: {} fail{} {ahead} log entries on{}",
-            ["writes", "flushes"][kind], if once { " once" } else { "" }, if is_restarted { ", program started again" } else { "" }
+            ["writes", "flushes"][kind],
+            if once { " once" } else { "" },
+            if is_restarted { ", program started again" } else { "" }
         );
         refuse(subject, work, seed ^ number as u64, (kind, once, ahead, is_restarted), &label, &mut report)?;
         report.trials += 1;
@@ -99,7 +103,12 @@ pub fn refusals(subject: &Subject, work: &Path, trials: usize, seed: u64) -> Res
 }
 
 fn refuse(
-    subject: &Subject, work: &Path, seed: u64, (kind, once, ahead, is_restarted): (usize, bool, usize, bool), label: &str, report: &mut Report,
+    subject: &Subject,
+    work: &Path,
+    seed: u64,
+    (kind, once, ahead, is_restarted): (usize, bool, usize, bool),
+    label: &str,
+    report: &mut Report,
 ) -> Result<(), String> {
     let mut trial = Trial::begin(subject, work, seed)?;
     let calm = Complaints::default();
@@ -112,7 +121,11 @@ fn refuse(
     {
         let mut disk = trial.volume.disk();
         let from = Some(disk.position() + ahead);
-        disk.refuse(Refusals { writes_from: from.filter(|_| kind == 0), flushes_from: from.filter(|_| kind == 1), once });
+        disk.refuse(Refusals {
+            writes_from: from.filter(|_| kind == 0),
+            flushes_from: from.filter(|_| kind == 1),
+            once,
+        });
     }
     trial.run(&running, 15, &failing);
     if !running.is_alive() {
@@ -120,7 +133,12 @@ fn refuse(
     }
     // Reads may fail now, but what they give must be right: the page cache still holds what the disk lost.
     let (live, _) = trial.inspect(&running);
-    report.add(label, live.into_iter().filter(|f| f.fault != Fault::Unavailable).map(|f| Finding::new(f.fault, format!("live: {}", f.detail))));
+    report.add(
+        label,
+        live.into_iter()
+            .filter(|f| f.fault != Fault::Unavailable)
+            .map(|f| Finding::new(f.fault, format!("live: {}", f.detail))),
+    );
     running.kill();
 
     if is_restarted {
@@ -158,7 +176,8 @@ fn refuse(
                 report.add(&format!("{label}; cut at the end, {survival:?} survive"), findings);
                 running.kill();
             }
-            Err(error) => report.add(label, [Finding::new(Fault::Unavailable, format!("does not start after {survival:?}: {error}"))]),
+            Err(error) => report
+                .add(label, [Finding::new(Fault::Unavailable, format!("does not start after {survival:?}: {error}"))]),
         }
         trial.volume.unmount()?;
     }
@@ -207,14 +226,23 @@ fn fill(subject: &Subject, work: &Path, seed: u64, left: u64, label: &str, repor
     match trial.start() {
         Ok(started) => {
             let (findings, _) = trial.inspect(&started);
-            report.add(label, findings.into_iter().map(|f| Finding::new(f.fault, format!("started on a full disk: {}", f.detail))));
+            report.add(
+                label,
+                findings.into_iter().map(|f| Finding::new(f.fault, format!("started on a full disk: {}", f.detail))),
+            );
             started.kill();
         }
         Err(error) => {
             let names_the_cause = ["space", "free", "full"].iter().any(|word| error.to_lowercase().contains(word));
             let is_clear = names_the_cause && error.contains(DATA) && !error.contains("panicked");
             if !is_clear {
-                report.add(label, [Finding::new(Fault::Unavailable, format!("refuses to start on a full disk without saying so: {error}"))]);
+                report.add(
+                    label,
+                    [Finding::new(
+                        Fault::Unavailable,
+                        format!("refuses to start on a full disk without saying so: {error}"),
+                    )],
+                );
             }
         }
     }
@@ -223,16 +251,25 @@ fn fill(subject: &Subject, work: &Path, seed: u64, left: u64, label: &str, repor
     running = match trial.start() {
         Ok(running) => running,
         Err(error) => {
-            report.add(label, [Finding::new(Fault::Unavailable, format!("does not start after space was freed: {error}"))]);
+            report.add(
+                label,
+                [Finding::new(Fault::Unavailable, format!("does not start after space was freed: {error}"))],
+            );
             return Ok(());
         }
     };
     let (findings, checked) = trial.inspect(&running);
     report.acknowledgements += checked;
-    report.add(label, findings.into_iter().map(|f| Finding::new(f.fault, format!("after space was freed: {}", f.detail))));
+    report.add(
+        label,
+        findings.into_iter().map(|f| Finding::new(f.fault, format!("after space was freed: {}", f.detail))),
+    );
     let calm = Complaints::default();
     trial.run(&running, 10, &calm);
-    report.add(label, calm.take().into_iter().map(|f| Finding::new(f.fault, format!("after space was freed: {}", f.detail))));
+    report.add(
+        label,
+        calm.take().into_iter().map(|f| Finding::new(f.fault, format!("after space was freed: {}", f.detail))),
+    );
     let history = trial.scribe.clone().finish();
     let later = Scribe::new(trial.volume.shared_disk(), history.operations.len());
     report.add(label, go_on(&mut *running.connect(), &later, &history, Window::at(usize::MAX - 1)));
@@ -249,11 +286,16 @@ fn fill(subject: &Subject, work: &Path, seed: u64, left: u64, label: &str, repor
             let seen = survey(&mut *running.connect(), &[&history, &later]);
             for history in [&history, &later] {
                 let findings = judge(history, &seen, Window::at(usize::MAX - 1)).0;
-                report.add(label, findings.into_iter().map(|f| Finding::new(f.fault, format!("power cut at the end: {}", f.detail))));
+                report.add(
+                    label,
+                    findings.into_iter().map(|f| Finding::new(f.fault, format!("power cut at the end: {}", f.detail))),
+                );
             }
             running.kill();
         }
-        Err(error) => report.add(label, [Finding::new(Fault::Unavailable, format!("does not start after the cut: {error}"))]),
+        Err(error) => {
+            report.add(label, [Finding::new(Fault::Unavailable, format!("does not start after the cut: {error}"))])
+        }
     }
     trial.volume.unmount()
 }

@@ -51,9 +51,15 @@ pub struct Operation {
 impl Operation {
     pub fn new(container: &str, deed: Deed, begun_tick: usize, begun_position: usize) -> Operation {
         Operation {
-            container: container.to_string(), deed, begun_tick, begun_position, answered_tick: NEVER, acknowledged_position: NEVER,
+            container: container.to_string(),
+            deed,
+            begun_tick,
+            begun_position,
+            answered_tick: NEVER,
+            acknowledged_position: NEVER,
             durable_position: NEVER,
-            outcome: Outcome::Unknown, body: OnceLock::new(),
+            outcome: Outcome::Unknown,
+            body: OnceLock::new(),
         }
     }
 

@@ -108,7 +108,8 @@ pub fn survey(store: &mut dyn Store, histories: &[&History]) -> Seen {
                     Some(written) => body::difference(written, &found.body),
                     None => Some(format!("its metadata names no put: {:?}", found.operation)),
                 };
-                let blob = SeenBlob { operation: found.operation, etag: found.etag, bytes: found.body.len() as u64, damage };
+                let blob =
+                    SeenBlob { operation: found.operation, etag: found.etag, bytes: found.body.len() as u64, damage };
                 seen.blobs.insert(key, blob);
             }
             Err(error) => seen.failures.push((Some(key), error)),
@@ -120,17 +121,26 @@ pub fn survey(store: &mut dyn Store, histories: &[&History]) -> Seen {
 /// What is wrong with `seen` after a cut in `window`, as far as this history's containers are concerned, and how many
 /// acknowledgements were held against it.
 pub fn judge(history: &History, seen: &Seen, window: Window) -> (Vec<Finding>, usize) {
-    let mut findings: Vec<Finding> = seen.failures.iter().map(|(_, error)| Finding::new(Fault::Unavailable, error)).collect();
+    let mut findings: Vec<Finding> =
+        seen.failures.iter().map(|(_, error)| Finding::new(Fault::Unavailable, error)).collect();
     if seen.failures.iter().any(|(key, _)| key.is_none()) {
         return (findings, 0); // without listings nothing else can be said
     }
     let mut checked = 0;
     for (container, names) in history.names() {
-        let of_container: Vec<(usize, &Operation)> =
-            history.operations.iter().enumerate().map(|(i, op)| (i + history.first, op)).filter(|(_, op)| op.container == container).collect();
+        let of_container: Vec<(usize, &Operation)> = history
+            .operations
+            .iter()
+            .enumerate()
+            .map(|(i, op)| (i + history.first, op))
+            .filter(|(_, op)| op.container == container)
+            .collect();
         let found = seen.containers.get(container);
         let creation = judge_container(container, found, &of_container, window, &mut findings);
-        checked += of_container.iter().filter(|(_, op)| op.is_done() && op.durable_position <= window.acknowledged_until).count();
+        checked += of_container
+            .iter()
+            .filter(|(_, op)| op.is_done() && op.durable_position <= window.acknowledged_until)
+            .count();
 
         for name in names {
             let key = (container.to_string(), name.to_string());
@@ -141,7 +151,10 @@ pub fn judge(history: &History, seen: &Seen, window: Window) -> (Vec<Finding>, u
             agree(&key, blob, seen.listed.get(&key), &mut findings);
             if found.is_none() {
                 if let Some(blob) = blob {
-                    findings.push(Finding::new(Fault::Disagrees, format!("{container}/{name} is served, its container is not listed: {blob:?}")));
+                    findings.push(Finding::new(
+                        Fault::Disagrees,
+                        format!("{container}/{name} is served, its container is not listed: {blob:?}"),
+                    ));
                 }
                 continue;
             }
@@ -154,14 +167,30 @@ pub fn judge(history: &History, seen: &Seen, window: Window) -> (Vec<Finding>, u
 /// Everything listed or served must belong to some history.
 pub fn strangers(histories: &[&History], seen: &Seen) -> Vec<Finding> {
     let known: BTreeSet<&str> = histories.iter().flat_map(|h| h.containers()).collect();
-    let names: BTreeSet<(&str, &str)> =
-        histories.iter().flat_map(|h| h.names()).flat_map(|(c, names)| names.into_iter().map(move |n| (c, n))).collect();
-    let containers = seen.containers.keys().filter(|c| !known.contains(c.as_str())).map(|c| format!("container {c} was never created"));
-    let blobs = seen.listed.keys().filter(|(c, n)| !names.contains(&(c.as_str(), n.as_str()))).map(|(c, n)| format!("{c}/{n} was never put"));
+    let names: BTreeSet<(&str, &str)> = histories
+        .iter()
+        .flat_map(|h| h.names())
+        .flat_map(|(c, names)| names.into_iter().map(move |n| (c, n)))
+        .collect();
+    let containers = seen
+        .containers
+        .keys()
+        .filter(|c| !known.contains(c.as_str()))
+        .map(|c| format!("container {c} was never created"));
+    let blobs = seen
+        .listed
+        .keys()
+        .filter(|(c, n)| !names.contains(&(c.as_str(), n.as_str())))
+        .map(|(c, n)| format!("{c}/{n} was never put"));
     containers.chain(blobs).map(|detail| Finding::new(Fault::Phantom, detail)).collect()
 }
 
-fn agree(key: &(String, String), blob: Option<&SeenBlob>, listed: Option<&(String, Option<u64>)>, findings: &mut Vec<Finding>) {
+fn agree(
+    key: &(String, String),
+    blob: Option<&SeenBlob>,
+    listed: Option<&(String, Option<u64>)>,
+    findings: &mut Vec<Finding>,
+) {
     let name = format!("{}/{}", key.0, key.1);
     match (blob, listed) {
         (None, None) => {}
@@ -170,7 +199,10 @@ fn agree(key: &(String, String), blob: Option<&SeenBlob>, listed: Option<&(Strin
         (Some(blob), Some((etag, bytes))) => {
             // Listings have ETags without quotes in some versions of the service.
             if blob.etag.trim_matches('"') != etag.trim_matches('"') || bytes.is_some_and(|bytes| bytes != blob.bytes) {
-                findings.push(Finding::new(Fault::Disagrees, format!("{name} is listed as {etag} {bytes:?}, served as {} {}", blob.etag, blob.bytes)));
+                findings.push(Finding::new(
+                    Fault::Disagrees,
+                    format!("{name} is listed as {etag} {bytes:?}, served as {} {}", blob.etag, blob.bytes),
+                ));
             }
         }
     }
@@ -189,35 +221,44 @@ struct Write {
     is_settled: bool,
 }
 
-const NOTHING_YET: Write = Write { operation: None, value: None, begun: 0, answered: 0, is_possible: true, is_settled: true };
+const NOTHING_YET: Write =
+    Write { operation: None, value: None, begun: 0, answered: 0, is_possible: true, is_settled: true };
 
 impl Write {
     fn of(identity: usize, value: Option<usize>, op: &Operation, window: Window) -> Option<Write> {
         // What was acknowledged before the first entry of the log is part of the disk it began with.
         let is_possible = op.begun_position < window.begun_before || op.acknowledged_position == 0;
         let is_settled = op.durable_position <= window.acknowledged_until;
-        (op.outcome != Outcome::NoEffect && (is_possible || is_settled)).then(|| Write {
-            operation: Some(identity), value, begun: op.begun_tick, answered: op.answered_tick, is_possible, is_settled,
+        (op.outcome != Outcome::NoEffect && (is_possible || is_settled)).then_some(Write {
+            operation: Some(identity),
+            value,
+            begun: op.begun_tick,
+            answered: op.answered_tick,
+            is_possible,
+            is_settled,
         })
     }
 }
 
 /// The settled write that makes this value impossible, or nothing if some possible write explains it.
 fn unexplained(writes: &[Write], value: Option<usize>) -> Option<&Write> {
-    let superseder = |write: &Write| writes.iter().find(|w| w.is_settled && w.begun >= write.answered && w.operation != write.operation);
+    let superseder = |write: &Write| {
+        writes.iter().find(|w| w.is_settled && w.begun >= write.answered && w.operation != write.operation)
+    };
     let mut culprit = Some(&NOTHING_YET);
     for write in writes.iter().filter(|w| w.is_possible && w.value == value) {
-        culprit = superseder(write);
-        if culprit.is_none() {
-            return None;
-        }
+        culprit = Some(superseder(write)?); // no superseder: this write explains the value
     }
     culprit
 }
 
 /// Gives the creation that is in effect, if the container was found and its ETag is known.
 fn judge_container(
-    container: &str, found: Option<&String>, operations: &[(usize, &Operation)], window: Window, findings: &mut Vec<Finding>,
+    container: &str,
+    found: Option<&String>,
+    operations: &[(usize, &Operation)],
+    window: Window,
+    findings: &mut Vec<Finding>,
 ) -> Option<usize> {
     let mut writes = vec![NOTHING_YET];
     for (identity, op) in operations {
@@ -229,35 +270,54 @@ fn judge_container(
     }
     let Some(etag) = found else {
         if let Some(by) = unexplained(&writes, None) {
-            findings.push(Finding::new(Fault::Lost, format!("container {container} is gone; {}", tell(operations, by))));
+            findings
+                .push(Finding::new(Fault::Lost, format!("container {container} is gone; {}", tell(operations, by))));
         }
         return None;
     };
     let creations = operations.iter().filter(|(_, op)| op.deed == Deed::CreateContainer);
     let same = |op: &Operation| matches!(&op.outcome, Outcome::Done { etag: known } if known.trim_matches('"') == etag.trim_matches('"'));
     // A creation that was never answered has an ETag that nobody knows.
-    let creation = creations.clone().find(|(_, op)| same(op)).or_else(|| creations.clone().rfind(|(_, op)| op.outcome == Outcome::Unknown));
+    let creation = creations
+        .clone()
+        .find(|(_, op)| same(op))
+        .or_else(|| creations.clone().rfind(|(_, op)| op.outcome == Outcome::Unknown));
     let Some((identity, op)) = creation else {
-        findings.push(Finding::new(Fault::Phantom, format!("container {container} has ETag {etag}, which no creation gave")));
+        findings.push(Finding::new(
+            Fault::Phantom,
+            format!("container {container} has ETag {etag}, which no creation gave"),
+        ));
         return None;
     };
     if op.begun_position >= window.begun_before && op.acknowledged_position > 0 {
-        findings.push(Finding::new(Fault::Phantom, format!("container {container} is there before its creation #{identity} began")));
+        findings.push(Finding::new(
+            Fault::Phantom,
+            format!("container {container} is there before its creation #{identity} began"),
+        ));
     } else if let Some(by) = unexplained(&writes, Some(*identity)) {
-        findings.push(Finding::new(Fault::Lost, format!("container {container} is still that of #{identity}; {}", tell(operations, by))));
+        findings.push(Finding::new(
+            Fault::Lost,
+            format!("container {container} is still that of #{identity}; {}", tell(operations, by)),
+        ));
     }
     Some(*identity)
 }
 
 fn judge_blob(
-    key: &(String, String), blob: Option<&SeenBlob>, operations: &[(usize, &Operation)], creation: Option<usize>, window: Window,
+    key: &(String, String),
+    blob: Option<&SeenBlob>,
+    operations: &[(usize, &Operation)],
+    creation: Option<usize>,
+    window: Window,
     findings: &mut Vec<Finding>,
 ) {
     let created = creation.and_then(|c| operations.iter().find(|(identity, _)| *identity == c)).map(|(_, op)| *op);
     let mut writes = vec![NOTHING_YET];
     for (identity, op) in operations {
         match &op.deed {
-            Deed::Put { name, .. } if *name == key.1 => writes.extend(Write::of(*identity, Some(*identity), op, window)),
+            Deed::Put { name, .. } if *name == key.1 => {
+                writes.extend(Write::of(*identity, Some(*identity), op, window))
+            }
             Deed::Delete { name } if *name == key.1 => writes.extend(Write::of(*identity, None, op, window)),
             Deed::DeleteContainer => {
                 let Some(mut write) = Write::of(*identity, None, op, window) else { continue };
@@ -292,14 +352,21 @@ fn judge_blob(
     if op.outcome == Outcome::NoEffect {
         findings.push(Finding::new(Fault::Phantom, format!("{name} holds what #{identity} wrote, which was refused")));
     } else if op.begun_position >= window.begun_before && op.acknowledged_position > 0 {
-        findings.push(Finding::new(Fault::Phantom, format!("{name} holds what #{identity} wrote, which was not yet begun")));
+        findings.push(Finding::new(
+            Fault::Phantom,
+            format!("{name} holds what #{identity} wrote, which was not yet begun"),
+        ));
     } else if let Some(by) = unexplained(&writes, Some(identity)) {
-        findings.push(Finding::new(Fault::Lost, format!("{name} is still that of #{identity}; {}", tell(operations, by))));
+        findings
+            .push(Finding::new(Fault::Lost, format!("{name} is still that of #{identity}; {}", tell(operations, by))));
     }
     if let Outcome::Done { etag } = &op.outcome
         && *etag != blob.etag
     {
-        findings.push(Finding::new(Fault::Disagrees, format!("{name} of #{identity} was acknowledged as {etag}, is served as {}", blob.etag)));
+        findings.push(Finding::new(
+            Fault::Disagrees,
+            format!("{name} of #{identity} was acknowledged as {etag}, is served as {}", blob.etag),
+        ));
     }
 }
 

@@ -53,8 +53,17 @@ struct Options {
 fn options() -> Result<Options, String> {
     let from_clock = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |d| d.as_nanos() as u64 % 1_000_000);
     let mut options = Options {
-        work: PathBuf::new(), server: None, is_full: false, seed: from_clock, points: 300, minutes: 0, lanes: 2, kind: Kind::Ext4, only: None,
-        again: None, cut: Cut { point: 0, survival_number: 0 },
+        work: PathBuf::new(),
+        server: None,
+        is_full: false,
+        seed: from_clock,
+        points: 300,
+        minutes: 0,
+        lanes: 2,
+        kind: Kind::Ext4,
+        only: None,
+        again: None,
+        cut: Cut { point: 0, survival_number: 0 },
     };
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
@@ -106,7 +115,12 @@ fn everything(options: &Options) -> Result<bool, String> {
     let outcome = parts(options, &mut totals)?;
     println!(
         "powercut: {}: {} cuts, {} trials, {} acknowledgements checked, {} findings; seed {}",
-        if outcome { "ok" } else { "FAILED" }, totals.cuts, totals.trials, totals.acknowledgements, totals.findings, options.seed
+        if outcome { "ok" } else { "FAILED" },
+        totals.cuts,
+        totals.trials,
+        totals.acknowledgements,
+        totals.findings,
+        options.seed
     );
     Ok(outcome)
 }
@@ -135,7 +149,8 @@ fn parts(options: &Options, totals: &mut Totals) -> Result<bool, String> {
         is_well &= control(options, server("relaxed"), Fault::Lost, 40)?;
     }
     if wants("cuts") {
-        is_well &= cuts(options, totals, "power cuts", plan(options, server("full"), vec![25, 20, 15]), options.points)?;
+        is_well &=
+            cuts(options, totals, "power cuts", plan(options, server("full"), vec![25, 20, 15]), options.points)?;
     }
     if wants("turnover") {
         // 6 x 1,340 bodies of 8 KiB are nearly four memory tables of 16 MiB; the fifth part is recorded.
@@ -144,20 +159,43 @@ fn parts(options: &Options, totals: &mut Totals) -> Result<bool, String> {
     }
     let trials = if options.is_full { 64 } else { 8 };
     if wants("faults") {
-        is_well &= tell_report(options, totals, "failing disk", faults::refusals(&server("full"), &options.work.join("faults"), trials, options.seed)?);
+        is_well &= tell_report(
+            options,
+            totals,
+            "failing disk",
+            faults::refusals(&server("full"), &options.work.join("faults"), trials, options.seed)?,
+        );
     }
     if wants("full-disk") {
-        is_well &= tell_report(options, totals, "full disk", faults::full_disk(&server("full"), &options.work.join("full-disk"), options.seed)?);
+        is_well &= tell_report(
+            options,
+            totals,
+            "full disk",
+            faults::full_disk(&server("full"), &options.work.join("full-disk"), options.seed)?,
+        );
     }
     if wants("damage") {
         let places = if options.is_full { 24 } else { 2 };
-        is_well &= tell_report(options, totals, "damaged files", damage::damage(&server("full"), &options.work, places, usize::MAX, options.seed)?);
+        is_well &= tell_report(
+            options,
+            totals,
+            "damaged files",
+            damage::damage(&server("full"), &options.work, places, usize::MAX, options.seed)?,
+        );
     }
     Ok(is_well)
 }
 
 fn plan(options: &Options, subject: Subject, requests: Vec<usize>) -> Plan {
-    Plan { subject, kind: options.kind, disk_bytes: DISK_BYTES, connections: 6, requests, seed: options.seed, bulk: (0, 0) }
+    Plan {
+        subject,
+        kind: options.kind,
+        disk_bytes: DISK_BYTES,
+        connections: 6,
+        requests,
+        seed: options.seed,
+        bulk: (0, 0),
+    }
 }
 
 /// The harness tried on itself: what is right passes, what is wrong in a known way is found out.
@@ -168,7 +206,9 @@ fn toys(options: &Options, totals: &mut Totals) -> Result<bool, String> {
     let cuts = replay::some_cuts(&taken.recording, 80, options.seed);
     let tally = replay(options, &plan, &taken, false).run(&cuts, &options.work)?;
     let mut is_well = tell(options, totals, "a store that is right", &taken, &tally);
-    for (habit, due) in [(Habit::NeverSyncs, Fault::Lost), (Habit::SyncsAfterwards, Fault::Lost), (Habit::InPlace, Fault::Torn)] {
+    for (habit, due) in
+        [(Habit::NeverSyncs, Fault::Lost), (Habit::SyncsAfterwards, Fault::Lost), (Habit::InPlace, Fault::Torn)]
+    {
         is_well &= control(options, Subject::Toy(habit), due, 80)?;
     }
     let faulty = faults::refusals(&Subject::Toy(Habit::Shrugs), &options.work.join("faults"), 16, options.seed)?;
@@ -189,7 +229,11 @@ fn control(options: &Options, subject: Subject, due: Fault, points: usize) -> Re
     let tally = Replay { again_every: 0, ..replay(options, &plan, &taken, false) }.run(&cuts, &options.work)?;
     let found = tally.count(due);
     let verdict = if found > 0 { "ok" } else { "FAILED: it should have been found out" };
-    println!("powercut: control {name}: {found} times {due:?} in {} cuts of {} log entries: {verdict}", tally.cuts, taken.recording.events.len());
+    println!(
+        "powercut: control {name}: {found} times {due:?} in {} cuts of {} log entries: {verdict}",
+        tally.cuts,
+        taken.recording.events.len()
+    );
     Ok(found > 0)
 }
 
@@ -202,10 +246,19 @@ fn must_find(what: &str, report: &faults::Report, due: &[Fault]) -> bool {
 
 fn cuts(options: &Options, totals: &mut Totals, what: &str, plan: Plan, points: usize) -> Result<bool, String> {
     let taken = record::record(&plan, &options.work.join("record"))?;
-    let cuts = if options.is_full { replay::every_cut(&taken.recording) } else { replay::some_cuts(&taken.recording, points, options.seed) };
+    let cuts = if options.is_full {
+        replay::every_cut(&taken.recording)
+    } else {
+        replay::some_cuts(&taken.recording, points, options.seed)
+    };
     println!(
         "powercut: {what}: recorded {} log entries, {} requests, {} acknowledged, {} files came and {} went; {} cuts to make",
-        taken.recording.events.len(), taken.history.operations.len(), taken.history.acknowledged(), taken.files_came, taken.files_went, cuts.len()
+        taken.recording.events.len(),
+        taken.history.operations.len(),
+        taken.history.acknowledged(),
+        taken.files_came,
+        taken.files_went,
+        cuts.len()
     );
     let tally = replay(options, &plan, &taken, false).run(&cuts, &options.work)?;
     Ok(tell(options, totals, what, &taken, &tally))
@@ -213,7 +266,16 @@ fn cuts(options: &Options, totals: &mut Totals, what: &str, plan: Plan, points: 
 
 fn replay<'a>(options: &Options, plan: &'a Plan, taken: &'a Taken, stop_early: bool) -> Replay<'a> {
     let deadline = (options.minutes > 0).then(|| Instant::now() + Duration::from_secs(options.minutes * 60));
-    Replay { subject: &plan.subject, kind: plan.kind, taken, seed: options.seed, lanes: options.lanes, again_every: 8, stop_early, deadline }
+    Replay {
+        subject: &plan.subject,
+        kind: plan.kind,
+        taken,
+        seed: options.seed,
+        lanes: options.lanes,
+        again_every: 8,
+        stop_early,
+        deadline,
+    }
 }
 
 fn tell(options: &Options, totals: &mut Totals, what: &str, taken: &Taken, tally: &Tally) -> bool {
@@ -231,14 +293,27 @@ fn tell(options: &Options, totals: &mut Totals, what: &str, taken: &Taken, tally
     println!(
         "powercut: {what}: {} cuts in {:.0} s (none/some/torn/all of the unflushed writes survive: {none}/{some}/{torn}/{all}; {} cut again in \
          recovery), {} acknowledgements checked: {}{} lost, {} torn, {} phantom, {} disagreeing, {} unavailable, {} live; seed {}",
-        tally.cuts, tally.elapsed.as_secs_f64(), tally.cuts_in_recovery, tally.acknowledgements, if is_well { "ok, " } else { "FAILED, " },
-        tally.count(Fault::Lost), tally.count(Fault::Torn), tally.count(Fault::Phantom), tally.count(Fault::Disagrees),
-        tally.count(Fault::Unavailable), taken.findings.len(), options.seed
+        tally.cuts,
+        tally.elapsed.as_secs_f64(),
+        tally.cuts_in_recovery,
+        tally.acknowledgements,
+        if is_well { "ok, " } else { "FAILED, " },
+        tally.count(Fault::Lost),
+        tally.count(Fault::Torn),
+        tally.count(Fault::Phantom),
+        tally.count(Fault::Disagrees),
+        tally.count(Fault::Unavailable),
+        taken.findings.len(),
+        options.seed
     );
     if !is_well {
         let kept = options.work.join(format!("kept-{}", options.seed));
         match archive::save(&kept, &taken.recording, &taken.history) {
-            Ok(()) => println!("  the recording is kept: --again {} --point N --survival N --seed {}", kept.display(), options.seed),
+            Ok(()) => println!(
+                "  the recording is kept: --again {} --point N --survival N --seed {}",
+                kept.display(),
+                options.seed
+            ),
             Err(error) => println!("  the recording could not be kept: {error}"),
         }
     }
@@ -256,7 +331,13 @@ fn tell_report(options: &Options, totals: &mut Totals, what: &str, mut report: f
     let is_well = report.findings.is_empty();
     println!(
         "powercut: {what}: {} trials, {} changes answered with 5xx, {} acknowledgements checked, {} not judged: {}, {} findings; seed {}",
-        report.trials, report.failures, report.acknowledgements, report.unjudged, if is_well { "ok" } else { "FAILED" }, report.findings.len(), options.seed
+        report.trials,
+        report.failures,
+        report.acknowledgements,
+        report.unjudged,
+        if is_well { "ok" } else { "FAILED" },
+        report.findings.len(),
+        options.seed
     );
     is_well
 }
@@ -268,10 +349,15 @@ fn look_again(options: &Options, recording: &Path) -> Result<bool, String> {
     let plan = plan(options, subject, vec![]);
     let (recording, history) = archive::load(recording).map_err(|e| format!("{}: {e}", recording.display()))?;
     let taken = Taken { recording, history, findings: Vec::<Finding>::new(), files_came: 0, files_went: 0 };
-    let tally = Replay { lanes: 1, again_every: 1, ..replay(options, &plan, &taken, false) }.run(&[options.cut], &options.work)?;
+    let tally = Replay { lanes: 1, again_every: 1, ..replay(options, &plan, &taken, false) }
+        .run(&[options.cut], &options.work)?;
     for (_, finding) in &tally.findings {
         println!("{:?}: {}", finding.fault, finding.detail);
     }
-    println!("{} findings; the server's log is {}", tally.findings.len(), options.work.join("lane-0/server.log").display());
+    println!(
+        "{} findings; the server's log is {}",
+        tally.findings.len(),
+        options.work.join("lane-0/server.log").display()
+    );
     Ok(tally.findings.is_empty())
 }

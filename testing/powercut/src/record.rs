@@ -71,13 +71,25 @@ pub fn record(plan: &Plan, work: &Path) -> Result<Taken, String> {
     volume.unmount()?;
     outcome?;
     Ok(Taken {
-        recording, history: scribe.finish(), findings: complaints.take(),
-        files_came: files_after.difference(&files_before).count(), files_went: files_before.difference(&files_after).count(),
+        recording,
+        history: scribe.finish(),
+        findings: complaints.take(),
+        files_came: files_after.difference(&files_before).count(),
+        files_went: files_before.difference(&files_after).count(),
     })
 }
 
-fn prepare(plan: &Plan, data: &Path, work: &Path, workers: &mut [Worker], complaints: &Complaints) -> Result<(), String> {
-    let running = plan.subject.start(data, &work.join("server.log")).map_err(|e| format!("{} does not start: {e}", plan.subject.name()))?;
+fn prepare(
+    plan: &Plan,
+    data: &Path,
+    work: &Path,
+    workers: &mut [Worker],
+    complaints: &Complaints,
+) -> Result<(), String> {
+    let running = plan
+        .subject
+        .start(data, &work.join("server.log"))
+        .map_err(|e| format!("{} does not start: {e}", plan.subject.name()))?;
     workers[0].prepare(&mut *running.connect(), complaints);
     std::thread::scope(|scope| {
         for worker in workers {
@@ -92,7 +104,8 @@ fn prepare(plan: &Plan, data: &Path, work: &Path, workers: &mut [Worker], compla
 fn run(plan: &Plan, data: &Path, work: &Path, workers: &mut [Worker], complaints: &Complaints) -> Result<(), String> {
     let log = work.join("server.log");
     for (round, requests) in plan.requests.iter().enumerate() {
-        let running = plan.subject.start(data, &log).map_err(|e| format!("{} does not start: {e}", plan.subject.name()))?;
+        let running =
+            plan.subject.start(data, &log).map_err(|e| format!("{} does not start: {e}", plan.subject.name()))?;
         if round == 0 && plan.bulk.0 == 0 {
             workers[0].prepare(&mut *running.connect(), complaints);
         }

@@ -125,7 +125,14 @@ impl Replay<'_> {
         Ok(tally)
     }
 
-    fn lane(&self, cuts: &[Cut], work: &Path, next: &AtomicUsize, stop: &AtomicBool, tally: &Mutex<Tally>) -> Result<(), String> {
+    fn lane(
+        &self,
+        cuts: &[Cut],
+        work: &Path,
+        next: &AtomicUsize,
+        stop: &AtomicBool,
+        tally: &Mutex<Tally>,
+    ) -> Result<(), String> {
         let mut volume = Volume::serve(work, self.kind, self.taken.recording.start.bytes())?;
         let mut cutter = Cutter::new(&self.taken.recording);
         while !stop.load(Ordering::Relaxed) && self.deadline.is_none_or(|deadline| Instant::now() < deadline) {
@@ -151,7 +158,8 @@ impl Replay<'_> {
             Survival::None => {
                 let events = &self.taken.recording.events;
                 let from = self.taken.recording.flushed(cut.point);
-                let until = events[from..].iter().position(|e| matches!(e, Event::Flush)).map_or(events.len(), |n| from + n);
+                let until =
+                    events[from..].iter().position(|e| matches!(e, Event::Flush)).map_or(events.len(), |n| from + n);
                 Window { acknowledged_until: until, begun_before: from }
             }
             _ => Window::at(cut.point),
@@ -159,7 +167,12 @@ impl Replay<'_> {
     }
 
     pub fn examine(
-        &self, volume: &mut Volume, cutter: &mut Cutter, cut: Cut, again: bool, work: &Path,
+        &self,
+        volume: &mut Volume,
+        cutter: &mut Cutter,
+        cut: Cut,
+        again: bool,
+        work: &Path,
     ) -> Result<(Vec<Finding>, usize), String> {
         let window = self.window(cut);
         volume.exchange(cutter.cut(cut.point, cut.survival(), self.seed));
@@ -191,24 +204,37 @@ impl Replay<'_> {
         let Some(recovery) = recovery else { return Ok((findings, acknowledgements)) };
 
         let found_again = self.cut_again(volume, recovery, scribe.finish(), cut, (&seen, surveyed_position), work)?;
-        findings.extend(found_again.into_iter().map(|f| Finding::new(f.fault, format!("after a second cut: {}", f.detail))));
+        findings.extend(
+            found_again.into_iter().map(|f| Finding::new(f.fault, format!("after a second cut: {}", f.detail))),
+        );
         Ok((findings, acknowledgements))
     }
 
     fn cut_again(
-        &self, volume: &mut Volume, recovery: Recording, later: History, cut: Cut, first: (&Seen, usize), work: &Path,
+        &self,
+        volume: &mut Volume,
+        recovery: Recording,
+        later: History,
+        cut: Cut,
+        first: (&Seen, usize),
+        work: &Path,
     ) -> Result<Vec<Finding>, String> {
         let mut chance = Chance::new(self.seed ^ (cut.point as u64) << 20 ^ cut.survival_number as u64);
         let point = chance.below(recovery.events.len() as u64 + 1) as usize;
         let survival = *chance.pick(&SURVIVALS);
         volume.exchange(Cutter::new(&recovery).cut(point, survival, self.seed));
-        volume.mount().map_err(|e| format!("the file system itself does not mount after a second cut at {point} of {cut:?}: {e}"))?;
+        volume.mount().map_err(|e| {
+            format!("the file system itself does not mount after a second cut at {point} of {cut:?}: {e}")
+        })?;
         let log = work.join("server.log");
         let running = match self.subject.start(&volume.root().join(DATA), &log) {
             Ok(running) => running,
             Err(error) => {
                 volume.unmount()?;
-                return Ok(vec![Finding::new(Fault::Unavailable, format!("at {point} ({survival:?}): does not start: {error}"))]);
+                return Ok(vec![Finding::new(
+                    Fault::Unavailable,
+                    format!("at {point} ({survival:?}): does not start: {error}"),
+                )]);
             }
         };
         let mut store = running.connect();
@@ -224,7 +250,11 @@ impl Replay<'_> {
         if point >= surveyed_position {
             let of_history = |seen: &Seen| -> BTreeMap<(String, String), _> {
                 let known = self.taken.history.containers();
-                seen.blobs.iter().filter(|(key, _)| known.contains(key.0.as_str())).map(|(k, b)| (k.clone(), b.clone())).collect()
+                seen.blobs
+                    .iter()
+                    .filter(|(key, _)| known.contains(key.0.as_str()))
+                    .map(|(k, b)| (k.clone(), b.clone()))
+                    .collect()
             };
             let (was, is) = (of_history(before), of_history(&seen));
             for key in was.keys().chain(is.keys()).filter(|key| was.get(*key) != is.get(*key)) {
@@ -243,7 +273,8 @@ impl Replay<'_> {
 pub fn go_on(store: &mut dyn Store, scribe: &Scribe, history: &History, window: Window) -> Vec<Finding> {
     const AFTER: &str = "after";
     let mut findings = Vec::new();
-    let unavailable = |what: &str, answer: &Answer| Finding::new(Fault::Unavailable, format!("{what} after recovery: {answer:?}"));
+    let unavailable =
+        |what: &str, answer: &Answer| Finding::new(Fault::Unavailable, format!("{what} after recovery: {answer:?}"));
     let (operation, _) = scribe.begin(AFTER, Deed::CreateContainer);
     let answer = store.create_container(AFTER);
     scribe.end(operation, &answer);
@@ -262,18 +293,28 @@ pub fn go_on(store: &mut dyn Store, scribe: &Scribe, history: &History, window: 
         }
         match store.get(AFTER, name) {
             Ok(Some(found)) if found.body == **body => {}
-            Ok(_) => findings.push(Finding::new(Fault::Torn, format!("{AFTER}/{name} reads back wrong after recovery"))),
+            Ok(_) => {
+                findings.push(Finding::new(Fault::Torn, format!("{AFTER}/{name} reads back wrong after recovery")))
+            }
             Err(error) => findings.push(Finding::new(Fault::Unavailable, error)),
         }
     }
     // What was given after the cut was never given in this future.
-    let given: Vec<&String> = history.operations.iter().filter(|op| op.acknowledged_position <= window.acknowledged_until).filter_map(|op| match &op.outcome {
-        Outcome::Done { etag } => Some(etag),
-        _ => None,
-    }).collect();
+    let given: Vec<&String> = history
+        .operations
+        .iter()
+        .filter(|op| op.acknowledged_position <= window.acknowledged_until)
+        .filter_map(|op| match &op.outcome {
+            Outcome::Done { etag } => Some(etag),
+            _ => None,
+        })
+        .collect();
     for etag in etags {
         if given.contains(&&etag) {
-            findings.push(Finding::new(Fault::Disagrees, format!("ETag {etag} was given before the cut and again after it")));
+            findings.push(Finding::new(
+                Fault::Disagrees,
+                format!("ETag {etag} was given before the cut and again after it"),
+            ));
         }
     }
     findings

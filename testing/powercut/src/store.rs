@@ -2,11 +2,19 @@
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    Done { etag: String },
+    Done {
+        etag: String,
+    },
     /// A definite no (4xx): nothing was changed.
-    Refused { status: u16, code: String },
+    Refused {
+        status: u16,
+        code: String,
+    },
     /// The server says that it failed (5xx): the effect is unknown, but must be old or new.
-    Failed { status: u16, code: String },
+    Failed {
+        status: u16,
+        code: String,
+    },
     /// No answer: the connection broke or the time ran out.
     Broken(String),
 }

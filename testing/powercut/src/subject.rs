@@ -31,7 +31,9 @@ impl Subject {
     /// Starts it on the data directory; an error is its refusal, in its own words.
     pub fn start(&self, data: &Path, log: &Path) -> Result<Running, String> {
         match self {
-            Subject::Server { program, durability } => Process::start(program, durability, data, log).map(Running::Process),
+            Subject::Server { program, durability } => {
+                Process::start(program, durability, data, log).map(Running::Process)
+            }
             Subject::Toy(habit) => Toy::open(data, *habit).map(Running::Toy).map_err(|e| e.to_string()),
         }
     }
@@ -80,7 +82,10 @@ pub struct Process {
 impl Process {
     fn start(program: &Path, durability: &str, data: &Path, log: &Path) -> Result<Process, String> {
         // A port that was free a moment ago; the server is told a number, so that nothing depends on what it prints.
-        let port = TcpListener::bind(("127.0.0.1", 0)).and_then(|l| l.local_addr()).map_err(|e| format!("no free port: {e}"))?.port();
+        let port = TcpListener::bind(("127.0.0.1", 0))
+            .and_then(|l| l.local_addr())
+            .map_err(|e| format!("no free port: {e}"))?
+            .port();
         let errors = File::create(log).map_err(|e| format!("create {}: {e}", log.display()))?;
         let mut command = Command::new(program);
         command.arg("serve").arg("--data").arg(data).args(["--host", "127.0.0.1", "--blob-port", &port.to_string()]);

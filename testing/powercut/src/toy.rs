@@ -148,19 +148,21 @@ impl Store for Toy {
         // then renamed into place.
         let fresh = self.root.join("dying").join(format!("new{}-{}", *turn, std::process::id()));
         let etag = format!("\"c{}-{:?}\"", *turn, std::time::SystemTime::now());
-        done((|| {
-            if self.container(container).exists() {
-                return Ok(None);
-            }
-            fs::create_dir(&fresh)?;
-            fs::write(fresh.join(".etag"), &etag)?;
-            self.sync(&File::open(fresh.join(".etag"))?)?;
-            self.sync_directory(&fresh)?;
-            fs::rename(&fresh, self.container(container))?;
-            self.sync_directory(&self.root.join("containers"))?;
-            Ok(Some(etag))
-        })()
-        .map(|made| made.unwrap_or_default()))
+        done(
+            (|| {
+                if self.container(container).exists() {
+                    return Ok(None);
+                }
+                fs::create_dir(&fresh)?;
+                fs::write(fresh.join(".etag"), &etag)?;
+                self.sync(&File::open(fresh.join(".etag"))?)?;
+                self.sync_directory(&fresh)?;
+                fs::rename(&fresh, self.container(container))?;
+                self.sync_directory(&self.root.join("containers"))?;
+                Ok(Some(etag))
+            })()
+            .map(|made| made.unwrap_or_default()),
+        )
         .refused_if_empty()
     }
 
@@ -192,8 +194,12 @@ impl Store for Toy {
             return refusal;
         }
         match fs::remove_file(self.blob(container, name)) {
-            Err(error) if error.kind() == ErrorKind::NotFound => Answer::Refused { status: 404, code: "BlobNotFound".into() },
-            result => done(result.and_then(|()| self.sync_directory(&self.container(container))).map(|()| "deleted".into())),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                Answer::Refused { status: 404, code: "BlobNotFound".into() }
+            }
+            result => {
+                done(result.and_then(|()| self.sync_directory(&self.container(container))).map(|()| "deleted".into()))
+            }
         }
     }
 
@@ -232,7 +238,9 @@ impl Store for Toy {
 impl Answer {
     fn refused_if_empty(self) -> Answer {
         match self {
-            Answer::Done { etag } if etag.is_empty() => Answer::Refused { status: 409, code: "ContainerAlreadyExists".into() },
+            Answer::Done { etag } if etag.is_empty() => {
+                Answer::Refused { status: 409, code: "ContainerAlreadyExists".into() }
+            }
             answer => answer,
         }
     }

@@ -11,9 +11,9 @@
 
 use crate::disk::{Disk, Image};
 use fuser::{
-    BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, KernelConfig,
-    LockOwner, MountOption, OpenFlags, ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, Request, TimeOrNow,
-    WriteFlags,
+    BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo,
+    KernelConfig, LockOwner, MountOption, OpenFlags, ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry, ReplyOpen,
+    ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
 use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt;
@@ -50,7 +50,18 @@ impl Kind {
         match self {
             // The smallest journal, so that it wraps and is checkpointed within a short workload; nothing left for a
             // kernel thread to initialise later, so that the recording holds the workload's writes alone.
-            Kind::Ext4 => command.args(["-q", "-F", "-b", "4096", "-m", "0", "-J", "size=4", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0"]),
+            Kind::Ext4 => command.args([
+                "-q",
+                "-F",
+                "-b",
+                "4096",
+                "-m",
+                "0",
+                "-J",
+                "size=4",
+                "-E",
+                "nodiscard,lazy_itable_init=0,lazy_journal_init=0",
+            ]),
             Kind::Xfs | Kind::Btrfs => command.args(["-q", "-f"]),
         };
         run(command.arg(device))
@@ -89,7 +100,8 @@ impl Volume {
         let disk = Arc::new(Mutex::new(Disk::new(Image::empty(bytes))));
         let mut config = Config::default();
         config.mount_options = vec![MountOption::FSName("powercut".into()), MountOption::RW];
-        let fuse = fuser::spawn_mount(Face { disk: disk.clone() }, &fuse_dir, &config).map_err(|e| format!("FUSE mount: {e}"))?;
+        let fuse = fuser::spawn_mount(Face { disk: disk.clone() }, &fuse_dir, &config)
+            .map_err(|e| format!("FUSE mount: {e}"))?;
         let connection_note = note_connection(&fuse_dir).map_err(|e| format!("note of the FUSE connection: {e}"))?;
         Ok(Volume { connection_note, kind, disk, fuse: Some(fuse), fuse_dir, root, is_mounted: false, discards: true })
     }
@@ -124,7 +136,10 @@ impl Volume {
     }
 
     pub fn mount(&mut self) -> Result<(), String> {
-        run(Command::new("mount").args(["-t", self.kind.name(), "-o", self.kind.options(self.discards)]).arg(self.fuse_dir.join("disk.img")).arg(&self.root))?;
+        run(Command::new("mount")
+            .args(["-t", self.kind.name(), "-o", self.kind.options(self.discards)])
+            .arg(self.fuse_dir.join("disk.img"))
+            .arg(&self.root))?;
         self.is_mounted = true;
         Ok(())
     }
@@ -198,8 +213,21 @@ impl Face {
             _ => return None,
         };
         Some(FileAttr {
-            ino: inode, size, blocks: size / 512, atime: UNIX_EPOCH, mtime: UNIX_EPOCH, ctime: UNIX_EPOCH, crtime: UNIX_EPOCH,
-            kind, perm: 0o700, nlink: 1, uid: 0, gid: 0, rdev: 0, flags: 0, blksize: 4096,
+            ino: inode,
+            size,
+            blocks: size / 512,
+            atime: UNIX_EPOCH,
+            mtime: UNIX_EPOCH,
+            ctime: UNIX_EPOCH,
+            crtime: UNIX_EPOCH,
+            kind,
+            perm: 0o700,
+            nlink: 1,
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+            flags: 0,
+            blksize: 4096,
         })
     }
 
@@ -213,7 +241,9 @@ impl Face {
 
 impl Filesystem for Face {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
-        config.set_max_write(WRITE_BYTES_MAX).map_err(|nearest| std::io::Error::other(format!("largest write is {nearest}")))?;
+        config
+            .set_max_write(WRITE_BYTES_MAX)
+            .map_err(|nearest| std::io::Error::other(format!("largest write is {nearest}")))?;
         Ok(())
     }
 
@@ -229,9 +259,22 @@ impl Filesystem for Face {
     }
 
     fn setattr(
-        &self, _: &Request, inode: INodeNo, _: Option<u32>, _: Option<u32>, _: Option<u32>, _: Option<u64>, _: Option<TimeOrNow>,
-        _: Option<TimeOrNow>, _: Option<SystemTime>, _: Option<FileHandle>, _: Option<SystemTime>, _: Option<SystemTime>,
-        _: Option<SystemTime>, _: Option<fuser::BsdFileFlags>, reply: ReplyAttr,
+        &self,
+        _: &Request,
+        inode: INodeNo,
+        _: Option<u32>,
+        _: Option<u32>,
+        _: Option<u32>,
+        _: Option<u64>,
+        _: Option<TimeOrNow>,
+        _: Option<TimeOrNow>,
+        _: Option<SystemTime>,
+        _: Option<FileHandle>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<fuser::BsdFileFlags>,
+        reply: ReplyAttr,
     ) {
         self.reply_attributes(inode, reply);
     }
@@ -240,13 +283,31 @@ impl Filesystem for Face {
         reply.opened(FileHandle(0), FopenFlags::FOPEN_DIRECT_IO);
     }
 
-    fn read(&self, _: &Request, _: INodeNo, _: FileHandle, offset: u64, size: u32, _: OpenFlags, _: Option<LockOwner>, reply: ReplyData) {
+    fn read(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        size: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
         let data = self.disk().read(offset, size as usize);
         reply.data(&data);
     }
 
     fn write(
-        &self, _: &Request, _: INodeNo, _: FileHandle, offset: u64, data: &[u8], _: WriteFlags, _: OpenFlags, _: Option<LockOwner>,
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        data: &[u8],
+        _: WriteFlags,
+        _: OpenFlags,
+        _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
         match self.disk().write(offset, data) {
@@ -263,7 +324,16 @@ impl Filesystem for Face {
     }
 
     /// What the loop device makes of a discard or of writing zeros.
-    fn fallocate(&self, _: &Request, _: INodeNo, _: FileHandle, offset: u64, length: u64, mode: i32, reply: ReplyEmpty) {
+    fn fallocate(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
         if mode & (libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_ZERO_RANGE) == 0 {
             return reply.error(Errno::EOPNOTSUPP);
         }

@@ -82,7 +82,13 @@ impl Complaints {
 
 impl Worker {
     pub fn new(number: usize, seed: u64, scribe: Scribe) -> Worker {
-        Worker { number, chance: Chance::new(seed ^ (number as u64) << 40), scribe, own: BTreeMap::new(), has_container: Some(false) }
+        Worker {
+            number,
+            chance: Chance::new(seed ^ (number as u64) << 40),
+            scribe,
+            own: BTreeMap::new(),
+            has_container: Some(false),
+        }
     }
 
     /// Creates the containers that all share.
@@ -135,13 +141,26 @@ impl Worker {
         (container, format!("w{}/n{}", self.number, self.chance.below(OWN_NAMES)))
     }
 
-    fn put(&mut self, store: &mut dyn Store, container: &str, name: &str, condition: &Condition, complaints: &Complaints) -> Answer {
+    fn put(
+        &mut self,
+        store: &mut dyn Store,
+        container: &str,
+        name: &str,
+        condition: &Condition,
+        complaints: &Complaints,
+    ) -> Answer {
         let bytes = self.bytes();
         self.put_bytes(store, container, name, bytes, condition, complaints)
     }
 
     fn put_bytes(
-        &mut self, store: &mut dyn Store, container: &str, name: &str, bytes: usize, condition: &Condition, complaints: &Complaints,
+        &mut self,
+        store: &mut dyn Store,
+        container: &str,
+        name: &str,
+        bytes: usize,
+        condition: &Condition,
+        complaints: &Complaints,
     ) -> Answer {
         let (operation, body) = self.scribe.begin(container, Deed::Put { name: name.to_string(), bytes });
         let body = body.expect("a put has a body");
@@ -227,19 +246,27 @@ impl Worker {
                 let written = found.operation.and_then(|operation| self.scribe.body(operation));
                 match written.map(|written| body::difference(&written, &found.body)) {
                     Some(None) => self.scribe.observe(found.operation.expect("it has a body")),
-                    Some(Some(damage)) => complaints.add(Fault::Torn, format!("live read of {container}/{name}: {damage}")),
+                    Some(Some(damage)) => {
+                        complaints.add(Fault::Torn, format!("live read of {container}/{name}: {damage}"))
+                    }
                     None => complaints.add(Fault::Torn, format!("live read of {container}/{name}: of no known put")),
                 }
                 let known = self.own.get(&(container.to_string(), name.to_string()));
                 if let Some(State::There(etag)) = known
                     && *etag != found.etag
                 {
-                    complaints.add(Fault::WrongAnswer, format!("live read of {container}/{name}: {} after {etag} was acknowledged", found.etag));
+                    complaints.add(
+                        Fault::WrongAnswer,
+                        format!("live read of {container}/{name}: {} after {etag} was acknowledged", found.etag),
+                    );
                 }
             }
             Ok(None) => {
                 if let Some(State::There(etag)) = self.own.get(&(container.to_string(), name.to_string())) {
-                    complaints.add(Fault::Lost, format!("live read of {container}/{name}: gone after {etag} was acknowledged"));
+                    complaints.add(
+                        Fault::Lost,
+                        format!("live read of {container}/{name}: gone after {etag} was acknowledged"),
+                    );
                 }
             }
             Err(error) if complaints.may_fail && error.contains(": 5") => {}
@@ -255,7 +282,10 @@ impl Worker {
                 let name = format!("c{}", self.chance.below(4));
                 let answer = self.put(store, &container, &name, &Condition::None, complaints);
                 if matches!(answer, Answer::Refused { .. }) {
-                    complaints.add(Fault::WrongAnswer, format!("{container}/{name}: {answer:?} in a container that is there"));
+                    complaints.add(
+                        Fault::WrongAnswer,
+                        format!("{container}/{name}: {answer:?} in a container that is there"),
+                    );
                 }
             }
             Some(true) => {

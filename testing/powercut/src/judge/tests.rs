@@ -37,7 +37,10 @@ fn seen(container: Option<usize>, blob: Option<usize>) -> Seen {
     }
     if let Some(operation) = blob {
         seen.listed.insert(key.clone(), (format!("e{operation}"), Some(100)));
-        seen.blobs.insert(key, SeenBlob { operation: Some(operation), etag: format!("e{operation}"), bytes: 100, damage: None });
+        seen.blobs.insert(
+            key,
+            SeenBlob { operation: Some(operation), etag: format!("e{operation}"), bytes: 100, damage: None },
+        );
     }
     seen
 }
@@ -131,8 +134,16 @@ const INCARNATIONS: &str = "
 fn a_deleted_container_takes_all_its_blobs_or_none() {
     assert_eq!(faults(INCARNATIONS, 25, Some(0), Some(1)), []);
     assert_eq!(faults(INCARNATIONS, 25, None, None), []);
-    assert_eq!(faults(INCARNATIONS, 25, Some(0), None), [Fault::Lost], "the container is there, so its deletion is not in effect");
-    assert_eq!(faults(INCARNATIONS, 35, Some(3), Some(1)), [Fault::Lost], "the new container is there, so the old one's deletion is");
+    assert_eq!(
+        faults(INCARNATIONS, 25, Some(0), None),
+        [Fault::Lost],
+        "the container is there, so its deletion is not in effect"
+    );
+    assert_eq!(
+        faults(INCARNATIONS, 35, Some(3), Some(1)),
+        [Fault::Lost],
+        "the new container is there, so the old one's deletion is"
+    );
     assert_eq!(faults(INCARNATIONS, 35, Some(0), Some(1)), [Fault::Lost], "the old container may not come back");
     assert_eq!(faults(INCARNATIONS, 50, Some(3), Some(4)), []);
     assert_eq!(faults(INCARNATIONS, 50, Some(3), None), [Fault::Lost]);
