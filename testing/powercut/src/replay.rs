@@ -138,7 +138,7 @@ impl Replay<'_> {
         while !stop.load(Ordering::Relaxed) && self.deadline.is_none_or(|deadline| Instant::now() < deadline) {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(cut) = cuts.get(index).copied() else { break };
-            let again = self.again_every > 0 && index % self.again_every == 0;
+            let again = self.again_every > 0 && index.is_multiple_of(self.again_every);
             let (findings, acknowledgements) = self.examine(&mut volume, &mut cutter, cut, again, work)?;
             let mut tally = tally.lock().expect("no holder panics");
             tally.cuts += 1;
