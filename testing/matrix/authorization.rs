@@ -207,3 +207,19 @@ async fn the_secondary_only_reads() {
         }
     }
 }
+
+/// Preflight is answered to everybody, whatever credential comes with it.
+#[tokio::test]
+async fn preflight_needs_no_credential() {
+    for (service, row) in every().filter(|(_, row)| row.anonymous == Anonymous::Always) {
+        let world = world().await;
+        let expected = if row.built { row.status } else { 501 };
+        for credential in [None, Some("SharedKey devstoreaccount1:YQ=="), Some("nonsense")] {
+            let mut request = chosen(service, row).unsigned();
+            if let Some(credential) = credential {
+                request = request.header("Authorization", credential);
+            }
+            assert_eq!(world.send(&request).await.status, expected, "{:?}", row.id);
+        }
+    }
+}
