@@ -26,9 +26,16 @@ impl ApiVersion {
     pub const PUT_BLOB_5000_MIB: ApiVersion = ApiVersion(20191212);
     /// Answers 401 with a challenge where older versions answered 404.
     pub const CHALLENGES: ApiVersion = ApiVersion(20191212);
-    pub const ACCOUNT_SAS_SIGNS_ENCRYPTION_SCOPE: ApiVersion = ApiVersion(20201206);
     pub const ENCODED_NAMES_IN_LISTS: ApiVersion = ApiVersion(20210212);
+
+    // What the string to sign of a SAS has, by the version it was signed with.
+    pub const SERVICE_SAS: ApiVersion = ApiVersion(20120212);
+    pub const SAS_OVERRIDES_HEADERS: ApiVersion = ApiVersion(20130815);
+    pub const SAS_NAMES_SERVICE: ApiVersion = ApiVersion(20150221);
     pub const ACCOUNT_SAS: ApiVersion = ApiVersion(20150405);
+    pub const SAS_RESTRICTS_ADDRESS: ApiVersion = ApiVersion(20150405);
+    pub const SAS_SIGNS_RESOURCE_KIND: ApiVersion = ApiVersion(20181109);
+    pub const SAS_SIGNS_ENCRYPTION_SCOPE: ApiVersion = ApiVersion(20201206);
 
     /// `YYYY-MM-DD` with a month and a day that can be; not before the first version.
     pub fn parse(text: &str) -> Option<ApiVersion> {

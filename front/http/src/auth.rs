@@ -1,6 +1,8 @@
 //! Who asks, and may they? `authenticate` proves the credential, `authorize` holds it against the operation's row.
 
 mod account_sas;
+mod sas;
+mod service_sas;
 mod shared_key;
 mod strings;
 
@@ -9,6 +11,7 @@ use contract::{ApiVersion, ErrorCode, Refusal};
 
 use crate::request::Request;
 use account_sas::AccountSas;
+use service_sas::ServiceSas;
 
 /// A credential whose signature has been verified.
 #[derive(Clone, Debug)]
@@ -16,6 +19,7 @@ pub enum Credential {
     /// One of the account's keys signed the request: all is allowed.
     AccountKey,
     AccountSas(AccountSas),
+    ServiceSas(ServiceSas),
     Anonymous,
 }
 
@@ -24,6 +28,8 @@ pub enum Credential {
 pub struct Grant {
     /// False for a token that may create but not write.
     pub may_overwrite: bool,
+    /// The token may name content headers to be answered instead of the stored ones.
+    pub overrides_headers: bool,
 }
 
 pub fn authenticate(request: &Request<'_>) -> Result<Credential, Refusal> {
@@ -48,16 +54,20 @@ pub fn authenticate(request: &Request<'_>) -> Result<Credential, Refusal> {
     if request.query.get("ss").is_some() || request.query.get("srt").is_some() {
         return account_sas::verify(request).map(Credential::AccountSas);
     }
-    Err(failed("Only account SAS tokens are understood by this version of the server."))
+    if request.query.get("skoid").is_some() {
+        return Err(failed("User delegation SAS tokens are not understood by this version of the server."));
+    }
+    service_sas::verify(request).map(Credential::ServiceSas)
 }
 
 pub fn authorize(request: &Request<'_>, row: &Operation, credential: &Credential) -> Result<Grant, Refusal> {
     if row.anonymous == Anonymous::Always {
-        return Ok(Grant { may_overwrite: false });
+        return Ok(Grant { may_overwrite: false, overrides_headers: false });
     }
     let grant = match credential {
-        Credential::AccountKey => Grant { may_overwrite: true },
+        Credential::AccountKey => Grant { may_overwrite: true, overrides_headers: false },
         Credential::AccountSas(sas) => sas.authorize(request, row)?,
+        Credential::ServiceSas(sas) => sas.authorize(row)?,
         Credential::Anonymous if request.version >= ApiVersion::CHALLENGES => {
             return Err(Refusal::from(ErrorCode::NoAuthenticationInformation).header(
                 "WWW-Authenticate",

@@ -26,8 +26,8 @@ pub async fn dispatch(
         OperationId::DeleteContainer => container::delete(shell, request, row).await,
         OperationId::ListBlobs => list::blobs(shell, request, row).await,
         OperationId::PutBlockBlob => block::put(shell, request, row, grant, body).await,
-        OperationId::GetBlob => read::get(shell, request, row).await,
-        OperationId::GetBlobProperties => read::properties(shell, request, row).await,
+        OperationId::GetBlob => read::get(shell, request, row, grant).await,
+        OperationId::GetBlobProperties => read::properties(shell, request, row, grant).await,
         OperationId::DeleteBlob => block::delete(shell, request, row).await,
         _ => Err(ErrorCode::NotImplemented.into()),
     }

@@ -11,13 +11,19 @@ use partition::record::BlobHead;
 use partition::{ContentReader, Failure, Shell};
 
 use super::{put_lease, put_metadata, refuse_unbuilt, stamp};
+use crate::auth::Grant;
 use crate::request::Request;
 use crate::wire::{Response, ResponseBody};
 
 const UNBUILT_ON_READ: [&str; 4] =
     ["x-ms-if-tags", "x-ms-encryption-key", "x-ms-encryption-key-sha256", "x-ms-structured-body"];
 
-pub async fn get(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {
+pub async fn get(
+    shell: &Shell,
+    request: &Request<'_>,
+    row: &'static Operation,
+    grant: Grant,
+) -> Result<Response, Failure> {
     let (name, blob) = (request.container()?, request.blob()?);
     refuse_unbuilt(request, &UNBUILT_ON_READ, &["snapshot", "versionid"])?;
     let range = range(request)?;
@@ -28,7 +34,7 @@ pub async fn get(shell: &Shell, request: &Request<'_>, row: &'static Operation) 
     let (head, part, reader) = container.settle(shell, read).await?;
 
     let mut response = Response::new(if part.is_some() { 206 } else { row.status });
-    put_head(&mut response, request.version, &head);
+    put_head(&mut response, request, grant, &head);
     let stored_md5 = head.properties.content_md5.map(|md5| STANDARD.encode(md5));
     let bytes = match part {
         None => {
@@ -52,7 +58,12 @@ pub async fn get(shell: &Shell, request: &Request<'_>, row: &'static Operation) 
     Ok(response)
 }
 
-pub async fn properties(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {
+pub async fn properties(
+    shell: &Shell,
+    request: &Request<'_>,
+    row: &'static Operation,
+    grant: Grant,
+) -> Result<Response, Failure> {
     let (name, blob) = (request.container()?, request.blob()?);
     refuse_unbuilt(request, &UNBUILT_ON_READ, &["snapshot", "versionid"])?;
     let expectation = request.expectation(row)?;
@@ -60,7 +71,7 @@ pub async fn properties(shell: &Shell, request: &Request<'_>, row: &'static Oper
     let read = model::properties(shell, &container.group, &blob, &expectation).await;
     let head = container.settle(shell, read).await?;
     let mut response = Response::new(row.status);
-    put_head(&mut response, request.version, &head);
+    put_head(&mut response, request, grant, &head);
     if let Some(md5) = head.properties.content_md5 {
         response.header("Content-MD5", STANDARD.encode(md5));
     }
@@ -80,23 +91,25 @@ async fn body(reader: ContentReader, bytes: u64) -> Result<ResponseBody, Failure
     }
 }
 
-fn put_head(response: &mut Response, version: ApiVersion, head: &BlobHead) {
+fn put_head(response: &mut Response, request: &Request<'_>, grant: Grant, head: &BlobHead) {
     stamp(response, head.etag, head.last_modified);
+    response.header("Accept-Ranges", "bytes");
     let properties = &head.properties;
-    let content_type = properties.content_type.clone().unwrap_or_else(|| DEFAULT_CONTENT_TYPE.into());
-    response.header("Content-Type", content_type).header("Accept-Ranges", "bytes");
-    for (name, value) in [
-        ("Content-Encoding", &properties.content_encoding),
-        ("Content-Language", &properties.content_language),
-        ("Content-Disposition", &properties.content_disposition),
-        ("Cache-Control", &properties.cache_control),
+    let content_type = properties.content_type.as_deref().or(Some(DEFAULT_CONTENT_TYPE));
+    for (name, stored, parameter) in [
+        ("Content-Type", content_type, "rsct"),
+        ("Content-Encoding", properties.content_encoding.as_deref(), "rsce"),
+        ("Content-Language", properties.content_language.as_deref(), "rscl"),
+        ("Content-Disposition", properties.content_disposition.as_deref(), "rscd"),
+        ("Cache-Control", properties.cache_control.as_deref(), "rscc"),
     ] {
-        if let Some(value) = value {
-            response.header(name, value.clone());
+        let instead = request.query.get(parameter).filter(|_| grant.overrides_headers);
+        if let Some(value) = instead.or(stored) {
+            response.header(name, value.to_string());
         }
     }
     response.header("x-ms-blob-type", "BlockBlob");
-    if version >= ApiVersion::CREATION_TIME {
+    if request.version >= ApiVersion::CREATION_TIME {
         response.header("x-ms-creation-time", head.created.http_date());
     }
     put_lease(response);

@@ -1,0 +1,227 @@
+//! Service SAS: a token for one container, blob, queue, table, share or file.
+
+use contract::operations::{Letters, Operation, Resource};
+use contract::{ApiVersion, ErrorCode, Refusal, Service};
+
+use super::sas::{Restrictions, check_letters, check_signature, field, required, signed_version};
+use super::{Grant, failed};
+use crate::request::Request;
+
+/// A token whose signature and restrictions have been checked. What it is for is in its signature: the name of the resource is signed, so
+/// a token of another one does not verify.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ServiceSas {
+    permissions: String,
+}
+
+pub fn verify(request: &Request<'_>) -> Result<ServiceSas, Refusal> {
+    let version = signed_version(request, ApiVersion::SERVICE_SAS)?;
+    if request.query.get("si").is_some() {
+        // No operation that stores a policy is built yet, so that no identifier can be found.
+        return Err(failed("The signed identifier is not found."));
+    }
+    let permissions = required(request, "sp")?;
+    check_letters("sp", permissions, "racwdxyltfmeopiu")?;
+    let restrictions = Restrictions::parse(
+        request.query.get("st"),
+        required(request, "se")?,
+        request.query.get("sip"),
+        field(request, "spr"),
+    )?;
+    let signed = Signed {
+        service: request.service,
+        version,
+        account: request.account.name.as_str(),
+        name: &resource_name(request)?,
+        snapshot: match field(request, "sr") {
+            "bs" => required(request, "snapshot")?,
+            "bv" => required(request, "versionid")?,
+            "b" if request.query.get("snapshot").or(request.query.get("versionid")).is_some() => {
+                return Err(failed("The token is for the blob itself, not for a snapshot or version of it."));
+            }
+            _ => "",
+        },
+        field: &|name| field(request, name),
+    };
+    check_signature(request, &signed.string())?;
+    restrictions.check(request.now, request.client, request.tls)?;
+    if !field(request, "ses").is_empty() {
+        return Err(failed("Encryption scopes are not supported by this server."));
+    }
+    Ok(ServiceSas { permissions: permissions.into() })
+}
+
+/// The name of what the token is for, taken from the request: a token for a container is tried on the container of the request, whatever
+/// blob is asked for.
+fn resource_name(request: &Request<'_>) -> Result<String, Refusal> {
+    let path = || match &request.address.rest {
+        Some(rest) => format!("{}/{rest}", request.address.first),
+        None => request.address.first.clone(),
+    };
+    match (request.service, required_resource(request)?) {
+        (Service::Blob, "b" | "bs" | "bv") if request.resource() == Resource::Blob => {
+            Ok(format!("{}/{}", request.container()?.as_str(), request.blob()?.as_str()))
+        }
+        (Service::Blob, "c") => Ok(request.container()?.as_str().to_string()),
+        (Service::File, "f") => Ok(path()),
+        (Service::File, "s") | (Service::Queue, _) => Ok(request.address.first.clone()),
+        (Service::Table, _) => Ok(required(request, "tn")?.to_ascii_lowercase()),
+        (_, kind) => Err(failed(format!("sr={kind} does not fit what is asked for"))),
+    }
+}
+
+fn required_resource<'a>(request: &'a Request<'_>) -> Result<&'a str, Refusal> {
+    match request.service {
+        Service::Blob | Service::File => required(request, "sr"),
+        Service::Queue | Service::Table => Ok(field(request, "sr")),
+    }
+}
+
+/// What is signed.
+struct Signed<'a> {
+    service: Service,
+    version: ApiVersion,
+    account: &'a str,
+    name: &'a str,
+    snapshot: &'a str,
+    field: &'a dyn Fn(&str) -> &'a str,
+}
+
+impl Signed<'_> {
+    /// The fields of each service and version, in their order; every one on a line of its own, the last without an end.
+    fn string(&self) -> String {
+        const OVERRIDES: [&str; 5] = ["rscc", "rscd", "rsce", "rscl", "rsct"];
+        let from = |version: ApiVersion| self.version >= version;
+        let resource = if from(ApiVersion::SAS_NAMES_SERVICE) {
+            format!("/{}/{}/{}", self.service.name(), self.account, self.name)
+        } else {
+            format!("/{}/{}", self.account, self.name)
+        };
+        let mut lines: Vec<&str> =
+            vec![(self.field)("sp"), (self.field)("st"), (self.field)("se"), &resource, (self.field)("si")];
+        if from(ApiVersion::SAS_RESTRICTS_ADDRESS) {
+            lines.extend([(self.field)("sip"), (self.field)("spr")]);
+        }
+        lines.push((self.field)("sv"));
+        if self.service == Service::Blob && from(ApiVersion::SAS_SIGNS_RESOURCE_KIND) {
+            lines.extend([(self.field)("sr"), self.snapshot]);
+            if from(ApiVersion::SAS_SIGNS_ENCRYPTION_SCOPE) {
+                lines.push((self.field)("ses"));
+            }
+        }
+        match self.service {
+            Service::Blob if from(ApiVersion::SAS_OVERRIDES_HEADERS) => lines.extend(OVERRIDES.map(self.field)),
+            Service::File => lines.extend(OVERRIDES.map(self.field)),
+            Service::Table => lines.extend(["spk", "srk", "epk", "erk"].map(self.field)),
+            Service::Blob | Service::Queue => {}
+        }
+        lines.join("\n")
+    }
+}
+
+impl ServiceSas {
+    pub fn authorize(&self, row: &Operation) -> Result<Grant, Refusal> {
+        match row.service_sas {
+            Letters::Never => Err(ErrorCode::AuthorizationFailure.into()),
+            needed if !needed.allow(&self.permissions) => Err(ErrorCode::AuthorizationPermissionMismatch.into()),
+            needed => Ok(Grant { may_overwrite: needed.allow_overwrite(&self.permissions), overrides_headers: true }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::account::{AccountKey, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
+
+    /// The vectors of facts/auth.md section 11.
+    #[track_caller]
+    fn check(service: Service, name: &str, snapshot: &str, fields: &[(&str, &str)], string: &str, signature: &str) {
+        let version = fields.iter().find(|(name, _)| *name == "sv").expect("sv").1;
+        let signed = Signed {
+            service,
+            version: ApiVersion::parse(version).expect("a version"),
+            account: DEVELOPMENT_ACCOUNT,
+            name,
+            snapshot,
+            field: &|name| fields.iter().find(|(other, _)| *other == name).map_or("", |(_, value)| value),
+        };
+        assert_eq!(signed.string(), string.replace("\\n", "\n"));
+        assert_eq!(AccountKey::parse(DEVELOPMENT_KEY).expect("published").sign(&signed.string()), signature);
+    }
+
+    const UNTIL: (&str, &str) = ("se", "2030-01-01T00:00:00Z");
+
+    #[test]
+    fn blobs() {
+        let read = ("sp", "r");
+        check(
+            Service::Blob,
+            "cont/b",
+            "",
+            &[read, UNTIL, ("sv", "2015-04-05"), ("sr", "b")],
+            r"r\n\n2030-01-01T00:00:00Z\n/blob/devstoreaccount1/cont/b\n\n\n\n2015-04-05\n\n\n\n\n",
+            "YjpueYCXStpQBqEbbQEC5bXtWU/qG+eQlSj+4JBZ8iA=",
+        );
+        check(
+            Service::Blob,
+            "cont/b",
+            "",
+            &[read, UNTIL, ("sv", "2018-11-09"), ("sr", "b")],
+            r"r\n\n2030-01-01T00:00:00Z\n/blob/devstoreaccount1/cont/b\n\n\n\n2018-11-09\nb\n\n\n\n\n\n",
+            "vzQ3Vo8smPRK7HbBQCWuxyQUhU4g/ZxGe9+9sHvlnsE=",
+        );
+        check(
+            Service::Blob,
+            "cont/dir/b 1.txt",
+            "",
+            &[read, UNTIL, ("sv", "2026-10-06"), ("sr", "b"), ("rsct", "text/plain")],
+            r"r\n\n2030-01-01T00:00:00Z\n/blob/devstoreaccount1/cont/dir/b 1.txt\n\n\n\n2026-10-06\nb\n\n\n\n\n\n\ntext/plain",
+            "9CQhVOjWinBoSC4S/60SjmfQUJRg/hUbjd3QfQxZlyI=",
+        );
+        check(
+            Service::Blob,
+            "cont/b",
+            "2024-01-02T03:04:05.0000000Z",
+            &[read, UNTIL, ("sv", "2026-10-06"), ("sr", "bs")],
+            r"r\n\n2030-01-01T00:00:00Z\n/blob/devstoreaccount1/cont/b\n\n\n\n2026-10-06\nbs\n2024-01-02T03:04:05.0000000Z\n\n\n\n\n\n",
+            "s0KUUzI24CIaE0tLTkaW7kNtsARxVL9FqflelX/PcVA=",
+        );
+        check(
+            Service::Blob,
+            "cont",
+            "",
+            &[("si", "pol1"), ("sv", "2026-10-06"), ("sr", "c")],
+            r"\n\n\n/blob/devstoreaccount1/cont\npol1\n\n\n2026-10-06\nc\n\n\n\n\n\n\n",
+            "YVO5SCIC6jbiBYmK7/UJDhORbFQjvhqRXAXz+yQbzu4=",
+        );
+    }
+
+    #[test]
+    fn the_other_services() {
+        check(
+            Service::Queue,
+            "q1",
+            "",
+            &[("sp", "raup"), UNTIL, ("sv", "2026-10-06")],
+            r"raup\n\n2030-01-01T00:00:00Z\n/queue/devstoreaccount1/q1\n\n\n\n2026-10-06",
+            "wFeHGTBzUu4wxkB0ZtgaMXNMFlSkUMfJonIj+ZTocts=",
+        );
+        check(
+            Service::File,
+            "sh/d/f.txt",
+            "",
+            &[("sp", "r"), UNTIL, ("sv", "2026-10-06"), ("sr", "f")],
+            r"r\n\n2030-01-01T00:00:00Z\n/file/devstoreaccount1/sh/d/f.txt\n\n\n\n2026-10-06\n\n\n\n\n",
+            "58QiN5iWRE8vekEr8y5QdTUW2DfonbgzSkyw8WKRjXo=",
+        );
+        check(
+            Service::Table,
+            "mytable",
+            "",
+            &[("sp", "raud"), UNTIL, ("sv", "2019-02-02"), ("tn", "mytable")],
+            r"raud\n\n2030-01-01T00:00:00Z\n/table/devstoreaccount1/mytable\n\n\n\n2019-02-02\n\n\n\n",
+            "VH1kJ2dMcGJPJnFMefVZ3HMd1fedSci/031kWIgJz0w=",
+        );
+    }
+}
