@@ -6,7 +6,7 @@
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
@@ -125,22 +125,35 @@ pub fn open(options: &Options) -> Result<Opened, OpenError> {
         }
         Err(source) => return Err(OpenError::Io { doing: format!("reading {}", note_path.display()), source }),
     };
-    let journals = Journals::measure(&dir.join(FJALL_DIRECTORY)).map_err(io("reading the journals in"))?;
-    let store = open_store(options, false)?;
-    journals.check_uncut(dir, note.last)?;
-    let number = newest_number(&store).map_err(|fault| damaged(format!("{}: {fault}; {RESTORE}", dir.display())))?;
-    if number < note.last.number {
-        return Err(damaged(format!(
-            "{}: commit {} was acknowledged, but the journal ends with commit {number}: it is damaged, and starting would \
-             silently lose data; {RESTORE}",
-            dir.display(),
-            note.last.number,
-        )));
-    }
+    check_keyspaces(&dir.join(FJALL_DIRECTORY))?;
+    let journals = Journals::read(&dir.join(FJALL_DIRECTORY)).map_err(io("reading the journals in"))?;
+    let (store, number) = match open_existing(options, &journals, note.last) {
+        Ok(opened) => opened,
+        // The records are closed by now: what opening them cut off is put back, so that a refusal leaves everything as it was.
+        Err(refusal) => return Err(journals.put_back(dir, refusal)),
+    };
     let may_lack_bodies = note.last.relaxed;
     let relaxed = may_lack_bodies || options.durability == Durability::Relaxed;
     note.write(Noted { number, closed: false, relaxed }).map_err(io("writing the durable note in"))?;
     Ok(Opened { store, note, number, may_lack_bodies, lock })
+}
+
+/// Opens the records of a directory and makes sure that nothing acknowledged is missing.
+fn open_existing(options: &Options, journals: &Journals, noted: Noted) -> Result<(Store, u64), OpenError> {
+    let dir = options.dir.as_path();
+    let store = open_store(options, false)?;
+    journals.check_uncut(noted)?;
+    let number = newest_number(&store).map_err(|fault| damaged(format!("{}: {fault}; {RESTORE}", dir.display())))?;
+    if number < noted.number {
+        return Err(damaged(format!(
+            "{}: commit {} was acknowledged, but the journal {} ends with commit {number}: it is damaged, and starting would \
+             silently lose data; {RESTORE}",
+            dir.display(),
+            noted.number,
+            journals.newest(),
+        )));
+    }
+    Ok((store, number))
 }
 
 const RESTORE: &str = "restore the directory from a backup";
@@ -227,18 +240,48 @@ fn sync_directory(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
-/// fjall's journals before it opened them, to see afterwards how much it cut off.
+/// A keyspace says in `current` which of its versions is the newest. fjall takes one without it for half made and removes it, and
+/// cannot undo what it began with one that is empty. So they are looked at before fjall is let near them.
+fn check_keyspaces(fjall: &Path) -> Result<(), OpenError> {
+    let keyspaces = fjall.join("keyspaces");
+    let io = |path: &Path| {
+        let doing = format!("reading {}", path.display());
+        move |source| OpenError::Io { doing, source }
+    };
+    for entry in std::fs::read_dir(&keyspaces).map_err(io(&keyspaces))? {
+        let current = entry.map_err(io(&keyspaces))?.path().join("current");
+        match std::fs::read(&current) {
+            Ok(content) if content.iter().any(|byte| *byte != 0) => {}
+            Ok(_) => return Err(damaged(format!("{} is empty; {RESTORE}", current.display()))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(damaged(format!("{} is missing; {RESTORE}", current.display())));
+            }
+            Err(source) => return Err(io(&current)(source)),
+        }
+    }
+    Ok(())
+}
+
+/// fjall's journals as they were before it opened them: to see afterwards how much it cut off, and to put it back.
 ///
 /// fjall reads a journal up to the first entry it cannot decode and cuts the rest. Journals are made 64 MiB long and are
 /// zeros behind their last entry, so cutting zeros is normal. A journal that was sealed ended with a whole entry; so did
 /// the active one of an engine that was closed in order. If more than zeros was cut off these, entries in their middle
 /// are damaged. (In the active journal after a crash a cut end is normal, and the durable note bounds it.)
 struct Journals {
-    found: Vec<(PathBuf, File, u64)>,
+    found: Vec<Journal>,
+}
+
+struct Journal {
+    path: PathBuf,
+    file: File,
+    /// Without the zeros at the end.
+    content: Vec<u8>,
+    bytes: u64,
 }
 
 impl Journals {
-    fn measure(dir: &Path) -> io::Result<Self> {
+    fn read(dir: &Path) -> io::Result<Self> {
         let mut numbered = Vec::new();
         for entry in std::fs::read_dir(dir)? {
             let path = entry?.path();
@@ -251,34 +294,65 @@ impl Journals {
         let mut found = Vec::new();
         for (_, path) in numbered {
             let file = File::open(&path)?;
-            let end = end_of_content(&file)?;
-            found.push((path, file, end));
+            // The operating system may still hold bytes that the disk refused and show them as if they were written; appending
+            // behind them would lose what is appended. So they are written now, or it is known that they cannot be, and then
+            // read from the disk.
+            file.sync_all()?;
+            rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;
+            let mut content = vec![0; usize::try_from(end_of_content(&file)?).map_err(io::Error::other)?];
+            file.read_exact_at(&mut content, 0)?;
+            let bytes = file.metadata()?.len();
+            found.push(Journal { path, file, content, bytes });
         }
         Ok(Journals { found })
     }
 
-    fn check_uncut(self, dir: &Path, noted: Noted) -> Result<(), OpenError> {
+    /// The name of the one that commits were last written to.
+    fn newest(&self) -> String {
+        self.found.last().map(|journal| journal.path.display().to_string()).unwrap_or_default()
+    }
+
+    fn check_uncut(&self, noted: Noted) -> Result<(), OpenError> {
         let sealed = self.found.len().saturating_sub(usize::from(!noted.closed));
-        for (path, file, end) in self.found.into_iter().take(sealed) {
+        for Journal { path, file, content, .. } in self.found.iter().take(sealed) {
             let left = file.metadata();
             let left = left.map_err(|source| OpenError::Io { doing: format!("reading {}", path.display()), source })?;
-            if left.len() < end {
-                let words = format!(
+            if left.len() < content.len() as u64 {
+                return Err(damaged(format!(
                     "{} is damaged after byte {}: {} bytes of commits that were acknowledged cannot be read; {RESTORE}",
                     path.display(),
                     left.len(),
-                    end - left.len(),
-                );
-                // fjall has cut the damage away by now, so the next start could not see it.
-                let marked =
-                    write_durably(&dir.join(DAMAGED_FILE), words.as_bytes()).and_then(|()| sync_directory(dir));
-                return Err(match marked {
-                    Ok(()) => damaged(words),
-                    Err(error) => damaged(format!("{words} (and this could not be noted: {error})")),
-                });
+                    content.len() as u64 - left.len(),
+                )));
             }
         }
         Ok(())
+    }
+
+    /// Makes the journals what they were. If that fails the refusal is written down, for the next start would see no damage.
+    fn put_back(self, dir: &Path, refusal: OpenError) -> OpenError {
+        let put = self.found.iter().try_for_each(|journal| {
+            let file = OpenOptions::new().write(true).create(true).truncate(false).open(&journal.path)?;
+            let mut now = Vec::new();
+            let unchanged = file.metadata()?.len() == journal.bytes
+                && File::open(&journal.path)?.take(journal.content.len() as u64).read_to_end(&mut now).is_ok()
+                && now == journal.content;
+            if unchanged {
+                return Ok(());
+            }
+            file.write_all_at(&journal.content, 0)?;
+            // What is behind the content was zeros, and is again.
+            file.set_len(journal.content.len() as u64)?;
+            file.set_len(journal.bytes)?;
+            file.sync_all()
+        });
+        let Err(error) = put else { return refusal };
+        let words = format!("{refusal} (and the journals could not be put back: {error})");
+        let marked = write_durably(&dir.join(DAMAGED_FILE), words.as_bytes()).and_then(|()| sync_directory(dir));
+        match marked {
+            Ok(()) => damaged(words),
+            Err(error) => damaged(format!("{words} (nor could this be noted: {error})")),
+        }
     }
 }
 
@@ -418,29 +492,35 @@ mod tests {
         let fjall = dir.path().join(FJALL_DIRECTORY);
         std::fs::create_dir(&fjall).expect("made");
         let content = [vec![7; 300_000], vec![0; 700_000]].concat();
-        for name in ["3.jnl", "4.jnl", "10.jnl"] {
-            std::fs::write(fjall.join(name), &content).expect("written");
-        }
+        let names = ["3.jnl", "4.jnl", "10.jnl"];
+        let put_all = || names.iter().for_each(|name| std::fs::write(fjall.join(name), &content).expect("written"));
+        put_all();
         let cut = |name: &str, to| {
             let file = OpenOptions::new().write(true).open(fjall.join(name)).expect("opened");
             file.set_len(to).expect("cut");
         };
         let open = Noted { number: 0, closed: false, relaxed: false };
-        let measure = || Journals::measure(&fjall).expect("measured");
-        let before = measure();
+        let read = || Journals::read(&fjall).expect("read");
+        let before = read();
         cut("3.jnl", 300_000);
-        before.check_uncut(dir.path(), open).expect("only zeros went");
+        before.check_uncut(open).expect("only zeros went");
         // After a crash the newest may end anywhere; after closing it may not.
-        let (crashed, closed) = (measure(), measure());
+        let before = read();
         cut("10.jnl", 299_000);
-        crashed.check_uncut(dir.path(), open).expect("the end of the newest may be torn");
-        check_damaged(dir.path()).expect("nothing was marked");
-        let error = closed.check_uncut(dir.path(), Noted { closed: true, ..open }).expect_err("cut after closing");
+        before.check_uncut(open).expect("the end of the newest may be torn");
+        let error = before.check_uncut(Noted { closed: true, ..open }).expect_err("cut after closing");
         assert!(error.to_string().contains("10.jnl is damaged after byte 299000"), "{error}");
-        let before = measure();
+        // A refusal leaves everything as it was, also what fjall removed.
+        put_all();
+        let before = read();
         cut("4.jnl", 299_999);
-        std::fs::remove_file(fjall.join("4.jnl")).expect("fjall removes what it has flushed");
-        assert!(before.check_uncut(dir.path(), open).is_err());
-        assert!(check_damaged(dir.path()).expect_err("marked").to_string().contains("4.jnl"));
+        std::fs::remove_file(fjall.join("3.jnl")).expect("removed");
+        cut("10.jnl", 5);
+        let refusal = before.check_uncut(open).expect_err("cut");
+        assert!(before.put_back(dir.path(), refusal).to_string().contains("4.jnl"));
+        for name in names {
+            assert!(std::fs::read(fjall.join(name)).expect("there") == content, "{name}");
+        }
+        check_damaged(dir.path()).expect("nothing had to be marked");
     }
 }

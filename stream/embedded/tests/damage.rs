@@ -244,7 +244,7 @@ fn a_missing_part_of_the_records_is_refused_and_not_made_anew() {
         }
     }
     fs::remove_dir_all(dir.path().join("fjall")).expect("removed");
-    assert!(refusal(Options::new(dir.path())).contains("journals"));
+    assert!(refusal(Options::new(dir.path())).contains("fjall/keyspaces"));
 }
 
 #[test]
