@@ -46,6 +46,9 @@ async fn etags_change_with_writes_alone() {
     }
 }
 
+/// Headers, then what a read and a write answer.
+type Case<'a> = (&'a [(&'a str, &'a str)], u16, u16);
+
 #[tokio::test]
 async fn conditions_are_judged_as_the_row_says() {
     for row in built() {
@@ -54,8 +57,7 @@ async fn conditions_are_judged_as_the_row_says() {
         let earlier = Timestamp::parse_http_date(&modified).expect("a date").minus_seconds(1).http_date();
         let stale = "\"0x1234\"".to_string();
         let ok = row.status;
-        // The headers, then what a read and a write answer.
-        let table: [(&[(&str, &str)], u16, u16); 15] = [
+        let table: [Case<'_>; 15] = [
             (&[("If-Match", &etag)], ok, ok),
             (&[("If-Match", "*")], ok, ok),
             (&[("If-Match", &stale)], 412, 412),
