@@ -113,7 +113,7 @@ pub fn start(
 
 fn run(mut core: Core, receiver: &Receiver<Message>, stop: &Stop, shrunk: &impl Fn(Vec<Address>)) {
     let mut closing = false;
-    let mut expected = 0;
+    let (mut last, mut before_last) = (0, 0);
     while !closing {
         let Ok(first) = receiver.recv() else { return };
         let (mut changes, mut answers) = (Vec::new(), Vec::new());
@@ -133,13 +133,14 @@ fn run(mut core: Core, receiver: &Receiver<Message>, stop: &Stop, shrunk: &impl 
             }
             let full = changes.len() >= GROUP_REQUESTS_MAX || bytes >= GROUP_BYTES_MAX;
             next = if full { None } else { receiver.try_recv().ok() };
-            // As many as last time are likely to come; a lone caller never waits.
-            if next.is_none() && !full && changes.len() < expected && pauses < GATHER_PAUSES_MAX {
+            // A third of those who were in the last two groups: then one part of the callers waits for the disk while the other
+            // makes its next request. A lone caller never waits.
+            if next.is_none() && !full && changes.len() < (last + before_last) / 3 && pauses < GATHER_PAUSES_MAX {
                 pauses += 1;
                 next = receiver.recv_timeout(GATHER_PAUSE).ok();
             }
         }
-        expected = changes.len();
+        (before_last, last) = (last, changes.len());
         if stop.check().is_err() {
             // A segment's sync failed while these were queued: what they name may not be on the disk.
             answers.into_iter().for_each(|answer| drop(answer.send(Err(CommitError::Fault(stop.fault())))));
