@@ -20,6 +20,9 @@ use tokio::sync::{Semaphore, watch};
 
 use config::{CommandLine, Port, Settings};
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// How long requests under way may take after the signal to stop.
 const DRAIN_GRACE: Duration = Duration::from_secs(30);
 /// Connections of all services together.
