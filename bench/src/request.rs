@@ -30,7 +30,7 @@ impl Default for Ask<'_> {
     }
 }
 
-/// Signs requests for one server with the development account's key (auth.md sections 2.1 to 2.3, path style).
+/// Signs requests for one server with the development account's key.
 #[derive(Clone)]
 pub struct Signer {
     host: String,
@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(at(1_435_361_952), "Fri, 26 Jun 2015 23:39:12 GMT");
     }
 
-    /// The vector of auth.md section 11: a Put Blob with If-None-Match, save for its content type.
+    /// Vectors computed with the development key: a Put Blob with If-None-Match, save for its content type.
     #[test]
     fn signature_covers_what_is_sent() {
         let mut signer = Signer::new(10_000);

@@ -179,7 +179,7 @@ pub enum ReturnsEtag {
     IfCommitted,
 }
 
-/// Which conditional headers are judged, and how (facts/blob.md section 6).
+/// Which conditional headers are judged, and how.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Conditions {
     /// None; sent on a write they are refused, on a read they are not looked at.
@@ -196,7 +196,7 @@ pub enum Conditions {
     IfMatchRequired,
 }
 
-/// What a lease id does to the operation (facts/blob.md section 7).
+/// What a lease id does to the operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LeaseCheck {
     /// The header is not looked at.

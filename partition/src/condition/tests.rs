@@ -1,4 +1,4 @@
-//! Every cell of the tables in facts/blob.md section 6 as a line: the headers, then the answer. The resource has ETag `0x10` and was
+//! Every cell of the service's tables of conditional headers as a line: the headers, then the answer. The resource has ETag `0x10` and was
 //! modified at second 100. `M:` is If-Match, `N:` If-None-Match, `S:` If-Modified-Since, `U:` If-Unmodified-Since.
 
 use super::*;

@@ -154,7 +154,7 @@ def test_missing_container(service, tools, refused):
 
 
 def test_root_container(service):
-    """A blob directly below the account is one of `$root` (blob.md section 1)."""
+    """A blob directly below the account is one of `$root`."""
     root = service.get_container_client("$root")
     if not root.exists():
         root.create_container()

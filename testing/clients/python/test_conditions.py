@@ -1,4 +1,4 @@
-"""Every conditional header, on every operation of the slice that takes one (promises B2, B3; blob.md section 6)."""
+"""Every conditional header, on every operation of the slice that takes one (promises B2, B3)."""
 
 from datetime import timedelta
 
@@ -123,7 +123,7 @@ def test_missing_blob_is_404_whatever_the_condition(container, blob, refused, na
 
 
 @pytest.mark.parametrize("match,unmodified,none_match,modified,result", [
-    # If-Match AND If-Unmodified-Since AND (If-None-Match OR If-Modified-Since), blob.md section 6.1
+    # If-Match AND If-Unmodified-Since AND (If-None-Match OR If-Modified-Since)
     (True, True, None, None, 200), (False, True, None, None, 412), (True, False, None, None, 412),
     (None, None, True, False, 200), (None, None, False, True, 200), (None, None, False, False, 304),
     (None, True, False, None, 304), (None, False, False, None, 412), (None, True, True, False, 200),

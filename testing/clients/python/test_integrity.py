@@ -1,4 +1,4 @@
-"""MD5 and CRC64: checked on the way in, stored, given on the way out (blob.md section 12)."""
+"""MD5 and CRC64: checked on the way in, stored, given on the way out."""
 
 import base64
 import hashlib

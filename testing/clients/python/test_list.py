@@ -1,4 +1,4 @@
-"""List Blobs: prefix, pages, metadata, delimiter, order (blob.md section 14.2)."""
+"""List Blobs: prefix, pages, metadata, delimiter, order."""
 
 import pytest
 from azure.storage.blob import BlobPrefix

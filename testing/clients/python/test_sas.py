@@ -1,4 +1,4 @@
-"""Who may: the account key, account SAS tokens, and nobody else (auth.md sections 2 to 4)."""
+"""Who may: the account key, account SAS tokens, and nobody else."""
 
 import base64
 from datetime import datetime, timedelta, timezone

@@ -1,4 +1,4 @@
-"""Service SAS tokens: one container or one blob, without stored policies (auth.md section 5)."""
+"""Service SAS tokens: one container or one blob, without stored policies."""
 
 from datetime import datetime, timedelta, timezone
 

@@ -6,13 +6,11 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
 pub const ACCOUNT: &str = "devstoreaccount1";
-pub const KEY: &str =
-    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+pub const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
 /// For example `http://127.0.0.1:10000/devstoreaccount1`.
 pub fn endpoint() -> String {
-    std::env::var("LAZULI_BLOB_ENDPOINT")
-        .expect("LAZULI_BLOB_ENDPOINT names the server; see ../with-server")
+    std::env::var("LAZULI_BLOB_ENDPOINT").expect("LAZULI_BLOB_ENDPOINT names the server; see ../with-server")
 }
 
 /// An account SAS for blobs with these permissions, good for the rest of this century.
@@ -23,22 +21,14 @@ pub fn account_sas(permissions: &str) -> String {
     let mut mac = Hmac::<Sha256>::new_from_slice(&key).expect("HMAC takes a key of any length");
     mac.update(text.as_bytes());
     let signature = BASE64.encode(mac.finalize().into_bytes());
-    let escaped = signature
-        .replace('+', "%2B")
-        .replace('/', "%2F")
-        .replace('=', "%3D");
-    format!(
-        "sv={version}&ss=b&srt=sco&sp={permissions}&se={}&sig={escaped}",
-        expiry.replace(':', "%3A")
-    )
+    let escaped = signature.replace('+', "%2B").replace('/', "%2F").replace('=', "%3D");
+    format!("sv={version}&ss=b&srt=sco&sp={permissions}&se={}&sig={escaped}", expiry.replace(':', "%3A"))
 }
 
 /// A container name no other test has.
 pub fn fresh_name(word: &str) -> String {
-    let nanoseconds = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .expect("after 1970")
-        .as_nanos();
+    let nanoseconds =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_nanos();
     format!("{word}-{nanoseconds}")
 }
 

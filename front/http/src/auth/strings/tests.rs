@@ -1,4 +1,4 @@
-//! The vectors of facts/auth.md section 11: the string, and its signature with the development key.
+//! Vectors computed with the development key: the string, and its signature with the development key.
 
 use super::*;
 use crate::account::{AccountKey, DEVELOPMENT_KEY};
