@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(at(1_435_361_952), "Fri, 26 Jun 2015 23:39:12 GMT");
     }
 
-    /// Vectors computed with the development key: a Put Blob with If-None-Match, save for its content type.
+    /// A known signature of the development key: a Put Blob with If-None-Match, save for its content type.
     #[test]
     fn signature_covers_what_is_sent() {
         let mut signer = Signer::new(10_000);

@@ -134,7 +134,7 @@ mod tests {
     use super::*;
     use crate::account::{AccountKey, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 
-    /// Vectors computed with the development key.
+    /// Known strings and their signatures with the development key.
     #[track_caller]
     fn check(service: Service, name: &str, snapshot: &str, fields: &[(&str, &str)], string: &str, signature: &str) {
         let version = fields.iter().find(|(name, _)| *name == "sv").expect("sv").1;

@@ -267,3 +267,70 @@ impl<F: Future + Unpin> Future for CatchPanic<F> {
 /// The answer to a connection over the limit, outside any request.
 pub const BUSY_ANSWER: &[u8] =
     b"HTTP/1.1 503 Server Busy\r\nx-ms-error-code: ServerBusy\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Answers with the path; `/panic` panics, `/body` reads the body first.
+    struct Echo;
+
+    impl Connection for Echo {
+        async fn answer(&self, head: &Head, body: &mut Body<'_>) -> Response {
+            assert_ne!(head.target(), "/panic", "asked for");
+            let mut text = head.target().to_string();
+            if text == "/body" {
+                body.bytes_max = 100;
+                while let Ok(Some(bytes)) = body.next(10).await {
+                    text.push_str(&String::from_utf8_lossy(&bytes));
+                }
+            }
+            let mut response = Response::new(200);
+            response.body = ResponseBody::Bytes(text.into());
+            response
+        }
+
+        fn refuse(&self, _error: HeadError) -> Response {
+            Response::new(400)
+        }
+
+        fn panicked(&self, _head: &Head) -> Response {
+            Response::new(500)
+        }
+    }
+
+    #[tokio::test]
+    async fn requests_follow_each_other() {
+        for (sent, statuses) in [
+            ("GET /a HTTP/1.1\nHost: h\n\nGET /b HTTP/1.1\nHost: h\n\n", 2),
+            ("PUT /body HTTP/1.1\nHost: h\nContent-Length: 3\n\nabcGET /b HTTP/1.1\nHost: h\n\n", 2),
+            // A short body that nobody read is dropped, and the connection goes on.
+            ("PUT /a HTTP/1.1\nHost: h\nContent-Length: 3\n\nabcGET /b HTTP/1.1\nHost: h\n\n", 2),
+            ("GET /a HTTP/1.1\nHost: h\nConnection: close\n\nGET /b HTTP/1.1\nHost: h\n\n", 1),
+            ("GET /a HTTP/1.0\n\nGET /b HTTP/1.1\nHost: h\n\n", 1),
+            ("nonsense\n\nGET /b HTTP/1.1\nHost: h\n\n", 1),
+            // One request's panic costs that request and its connection.
+            ("GET /a HTTP/1.1\nHost: h\n\nGET /panic HTTP/1.1\nHost: h\n\nGET /b HTTP/1.1\nHost: h\n\n", 2),
+        ] {
+            let (mut client, mut server) = tokio::io::duplex(1 << 16);
+            let (_drain, draining) = watch::channel(false);
+            client.write_all(sent.replace('\n', "\r\n").as_bytes()).await.expect("fits");
+            client.shutdown().await.expect("a pipe");
+            let _ = serve(&mut server, &Echo, &Limits::default(), draining).await;
+            drop(server);
+            let mut answer = String::new();
+            client.read_to_string(&mut answer).await.expect("text");
+            assert_eq!(answer.matches("HTTP/1.1 ").count(), statuses, "{sent}: {answer}");
+            assert_eq!(answer.contains(" 500 "), sent.contains("/panic"), "{answer}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_idle_connection_ends_when_the_server_drains() {
+        let (_client, mut server) = tokio::io::duplex(1024);
+        let (drain, draining) = watch::channel(false);
+        let serving = tokio::spawn(async move { serve(&mut server, &Echo, &Limits::default(), draining).await });
+        drain.send_replace(true);
+        serving.await.expect("no panic").expect("a clean end");
+    }
+}

@@ -1,4 +1,4 @@
-//! Vectors computed with the development key: the string, and its signature with the development key.
+//! Known strings and their signatures with the development key.
 
 use super::*;
 use crate::account::{AccountKey, DEVELOPMENT_KEY};
