@@ -35,6 +35,10 @@ pub const BLOB_NAME_SEGMENTS_MAX: usize = 254;
 /// Names and values of a resource's metadata together.
 pub const METADATA_BYTES_MAX: usize = 8 * KIB as usize;
 
+/// Stored access policies of one container, queue, table or share.
+pub const STORED_POLICIES_MAX: usize = 5;
+pub const STORED_POLICY_ID_CHARS_MAX: usize = 64;
+
 pub const LIST_RESULTS_MAX: usize = 5000;
 
 /// A range whose hash the client asked for.

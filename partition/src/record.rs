@@ -6,7 +6,7 @@
 
 pub mod v1;
 
-pub use v1::{BlobHead, ContainerHead, ContentProperties};
+pub use v1::{BlobHead, ContainerHead, ContentProperties, PublicAccess, StoredPolicy};
 
 use engine::Fault;
 

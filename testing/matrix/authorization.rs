@@ -223,3 +223,29 @@ async fn preflight_needs_no_credential() {
         }
     }
 }
+
+/// Anonymous readers see what the container's level shows and nothing else, and at once when it changes.
+#[tokio::test]
+async fn public_containers() {
+    let reads = ["GET box/b", "HEAD box/b"];
+    let lists =
+        ["GET box?restype=container", "GET box?restype=container&comp=list", "GET box?restype=container&comp=metadata"];
+    let others = ["DELETE box/b", "GET box?restype=container&comp=acl", "GET ?comp=list"];
+    let world = world().await;
+    for (level, of_blob, of_container) in [("", 401, 401), ("blob", 200, 401), ("container", 200, 200), ("", 401, 401)]
+    {
+        let mut set = Request::new("PUT box?restype=container&comp=acl");
+        if !level.is_empty() {
+            set = set.header("x-ms-blob-public-access", level);
+        }
+        assert_eq!(world.send(&set).await.status, 200);
+        for (lines, expected) in [(&reads[..], of_blob), (&lists[..], of_container), (&others[..], 401)] {
+            for line in lines {
+                let answer = world.send(&Request::new(line).unsigned()).await;
+                assert_eq!(answer.status, expected, "{level} {line}: {}", answer.text());
+            }
+        }
+        let missing = world.send(&Request::new("GET box/none").unsigned()).await;
+        assert_eq!(missing.status, if of_blob == 200 { 404 } else { 401 }, "{level}");
+    }
+}

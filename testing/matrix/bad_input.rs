@@ -20,7 +20,7 @@ async fn requests_that_make_no_sense() {
         ("PUT %20%20%20?restype=container", "", 400, "InvalidResourceName"),
         ("PUT new-box?restype=container", "x-ms-meta-1a: b", 400, "InvalidMetadata"),
         ("PUT new-box?restype=container", "x-ms-meta-: b", 400, "EmptyMetadataKey"),
-        ("PUT new-box?restype=container", "x-ms-blob-public-access: blob", 409, "PublicAccessNotPermitted"),
+        ("PUT new-box?restype=container", "x-ms-blob-public-access: all", 400, "InvalidHeaderValue"),
         ("PUT new-box?restype=container", "If-Match: *", 400, "ConditionHeadersNotSupported"),
         ("PUT new-box?restype=container", "x-ms-version: 2026-4-6", 400, "InvalidHeaderValue"),
         ("PUT new-box?restype=container", "x-ms-version: 1999-01-01", 400, "InvalidHeaderValue"),

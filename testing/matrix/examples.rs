@@ -35,6 +35,10 @@ pub fn example(row: &Operation) -> Request {
         OperationId::SetContainerMetadata => {
             Request::new("PUT box?restype=container&comp=metadata").header("x-ms-meta-a", "1")
         }
+        OperationId::GetContainerAcl => Request::new("GET box?restype=container&comp=acl"),
+        OperationId::SetContainerAcl => {
+            Request::new("PUT box?restype=container&comp=acl").header("x-ms-blob-public-access", "blob")
+        }
         OperationId::DeleteContainer => Request::new("DELETE box?restype=container"),
         OperationId::ListBlobs => Request::new("GET box?restype=container&comp=list"),
         OperationId::PutBlockBlob => {

@@ -52,15 +52,18 @@ impl App {
             Ok(request) => request,
             Err(refusal) => return context.refusal(refusal),
         };
-        let credential = match auth::authenticate(&request) {
+        let credential = match auth::authenticate(&self.shell, &request).await {
             Ok(credential) => credential,
-            Err(refusal) => return context.refusal(refusal),
+            Err(failure) => return context.failure(failure),
         };
         context.version = Some(request.version);
-        let authorized = route(&request).and_then(|row| Ok((row, auth::authorize(&request, row, &credential)?)));
-        let (row, grant) = match authorized {
-            Ok(authorized) => authorized,
+        let row = match route(&request) {
+            Ok(row) => row,
             Err(refusal) => return context.refusal(refusal),
+        };
+        let grant = match auth::authorize(&self.shell, &request, row, &credential).await {
+            Ok(grant) => grant,
+            Err(failure) => return context.failure(failure),
         };
         body.bytes_max = row.body_bytes_max;
         match dispatch(&self.shell, &request, row, grant, body).await {

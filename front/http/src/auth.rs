@@ -9,6 +9,9 @@ mod strings;
 use contract::operations::{Access, Anonymous, Operation};
 use contract::{ApiVersion, ErrorCode, Refusal};
 
+use partition::{Failure, Shell};
+
+use crate::blob::acl::allow_anonymous;
 use crate::request::Request;
 use account_sas::AccountSas;
 use service_sas::ServiceSas;
@@ -32,7 +35,7 @@ pub struct Grant {
     pub overrides_headers: bool,
 }
 
-pub fn authenticate(request: &Request<'_>) -> Result<Credential, Refusal> {
+pub async fn authenticate(shell: &Shell, request: &Request<'_>) -> Result<Credential, Failure> {
     // A browser's preflight carries no credential; if another client's does, it is not looked at.
     if request.head.method() == "OPTIONS" {
         return Ok(Credential::Anonymous);
@@ -46,33 +49,42 @@ pub fn authenticate(request: &Request<'_>) -> Result<Credential, Refusal> {
             "Bearer" => Err(Refusal::from(ErrorCode::InvalidAuthenticationInfo).status(401)),
             _ => Err(ErrorCode::InvalidAuthenticationInfo.into()),
         }
-        .map(|()| Credential::AccountKey);
+        .map(|()| Credential::AccountKey)
+        .map_err(Failure::from);
     }
     if request.query.get("sig").is_none() {
         return Ok(Credential::Anonymous);
     }
     if request.query.get("ss").is_some() || request.query.get("srt").is_some() {
-        return account_sas::verify(request).map(Credential::AccountSas);
+        return Ok(Credential::AccountSas(account_sas::verify(request)?));
     }
     if request.query.get("skoid").is_some() {
-        return Err(failed("User delegation SAS tokens are not understood by this version of the server."));
+        return Err(failed("User delegation SAS tokens are not understood by this version of the server.").into());
     }
-    service_sas::verify(request).map(Credential::ServiceSas)
+    Ok(Credential::ServiceSas(service_sas::verify(shell, request).await?))
 }
 
-pub fn authorize(request: &Request<'_>, row: &Operation, credential: &Credential) -> Result<Grant, Refusal> {
+pub async fn authorize(
+    shell: &Shell,
+    request: &Request<'_>,
+    row: &Operation,
+    credential: &Credential,
+) -> Result<Grant, Failure> {
+    let reader = Grant { may_overwrite: false, overrides_headers: false };
     if row.anonymous == Anonymous::Always {
-        return Ok(Grant { may_overwrite: false, overrides_headers: false });
+        return Ok(reader);
     }
     let grant = match credential {
         Credential::AccountKey => Grant { may_overwrite: true, overrides_headers: false },
         Credential::AccountSas(sas) => sas.authorize(request, row)?,
         Credential::ServiceSas(sas) => sas.authorize(row)?,
+        Credential::Anonymous if allow_anonymous(shell, request, row).await? => reader,
         Credential::Anonymous if request.version >= ApiVersion::CHALLENGES => {
             return Err(Refusal::from(ErrorCode::NoAuthenticationInformation).header(
                 "WWW-Authenticate",
                 "Bearer authorization_uri=https://login.microsoftonline.com/common/oauth2/authorize resource_id=https://storage.azure.com",
-            ));
+            )
+            .into());
         }
         // Quirk: old versions do not admit that the resource is there.
         Credential::Anonymous => return Err(ErrorCode::ResourceNotFound.into()),

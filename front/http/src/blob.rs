@@ -1,5 +1,6 @@
 //! The Blob service on the wire: requests to commands, outcomes to answers.
 
+pub mod acl;
 pub mod block;
 pub mod container;
 mod hash;

@@ -5,7 +5,7 @@ use contract::{ErrorCode, Refusal};
 use partition::{Failure, Shell};
 
 use crate::auth::Grant;
-use crate::blob::{block, container, list, read};
+use crate::blob::{acl, block, container, list, read};
 use crate::request::Request;
 use crate::wire::{Body, Response};
 
@@ -23,6 +23,8 @@ pub async fn dispatch(
         OperationId::GetContainerProperties => container::properties(shell, request, row).await,
         OperationId::GetContainerMetadata => container::metadata(shell, request, row).await,
         OperationId::SetContainerMetadata => container::set_metadata(shell, request, row).await,
+        OperationId::GetContainerAcl => acl::get(shell, request, row).await,
+        OperationId::SetContainerAcl => acl::set(shell, request, row, body).await,
         OperationId::DeleteContainer => container::delete(shell, request, row).await,
         OperationId::ListBlobs => list::blobs(shell, request, row).await,
         OperationId::PutBlockBlob => block::put(shell, request, row, grant, body).await,

@@ -1,4 +1,6 @@
-//! XML as the services write it: a byte order mark, a declaration, no line breaks.
+//! XML as the services write it: a byte order mark, a declaration, no line breaks. `read` takes it in.
+
+pub mod read;
 
 use std::fmt::Write;
 

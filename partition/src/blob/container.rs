@@ -15,7 +15,7 @@ use crate::condition::Current;
 use crate::etag::ETag;
 use crate::execute::{Command, Failure, Moment, Reader, Shell};
 use crate::key::{self, directory};
-use crate::record::ContainerHead;
+use crate::record::{ContainerHead, PublicAccess, StoredPolicy};
 
 const HEAD_KEY: Bytes = Bytes::new();
 
@@ -92,11 +92,12 @@ pub async fn read(
 pub struct CreateContainer {
     partition: PartitionId,
     metadata: Metadata,
+    public_access: PublicAccess,
 }
 
 impl CreateContainer {
-    pub fn new(account: &AccountName, name: &ContainerName, metadata: Metadata) -> Self {
-        CreateContainer { partition: key::container_partition(account, name), metadata }
+    pub fn new(account: &AccountName, name: &ContainerName, metadata: Metadata, public_access: PublicAccess) -> Self {
+        CreateContainer { partition: key::container_partition(account, name), metadata, public_access }
     }
 }
 
@@ -123,24 +124,37 @@ impl Command for CreateContainer {
             etag: ETag::next(None, moment.tick),
             last_modified: moment.now,
             metadata: self.metadata.clone(),
+            public_access: self.public_access,
+            policies: Vec::new(),
         };
         Ok((vec![put(&head)], head))
     }
 }
 
-pub struct SetContainerMetadata {
-    partition: PartitionId,
-    expectation: Expectation,
-    metadata: Metadata,
+/// What Set Container Metadata and Set Container ACL replace, each as a whole.
+pub enum Replacement {
+    Metadata(Metadata),
+    Acl { public_access: PublicAccess, policies: Vec<StoredPolicy> },
 }
 
-impl SetContainerMetadata {
-    pub fn new(account: &AccountName, name: &ContainerName, expectation: Expectation, metadata: Metadata) -> Self {
-        SetContainerMetadata { partition: key::container_partition(account, name), expectation, metadata }
+pub struct ReplaceInContainer {
+    partition: PartitionId,
+    expectation: Expectation,
+    replacement: Replacement,
+}
+
+impl ReplaceInContainer {
+    pub fn new(
+        account: &AccountName,
+        name: &ContainerName,
+        expectation: Expectation,
+        replacement: Replacement,
+    ) -> Self {
+        ReplaceInContainer { partition: key::container_partition(account, name), expectation, replacement }
     }
 }
 
-impl Command for SetContainerMetadata {
+impl Command for ReplaceInContainer {
     type Records = Option<ContainerHead>;
     type Outcome = ContainerHead;
 
@@ -158,13 +172,16 @@ impl Command for SetContainerMetadata {
 
     fn decide(&self, head: Self::Records, moment: Moment) -> Result<(Vec<Write>, ContainerHead), Refusal> {
         self.check(&head, moment.now)?;
-        let old = head.ok_or(ErrorCode::ContainerNotFound)?;
-        let head = ContainerHead {
-            etag: ETag::next(Some(old.etag), moment.tick),
-            last_modified: moment.now,
-            metadata: self.metadata.clone(),
-            ..old
-        };
+        let mut head = head.ok_or(ErrorCode::ContainerNotFound)?;
+        head.etag = ETag::next(Some(head.etag), moment.tick);
+        head.last_modified = moment.now;
+        match &self.replacement {
+            Replacement::Metadata(metadata) => head.metadata = metadata.clone(),
+            Replacement::Acl { public_access, policies } => {
+                head.public_access = *public_access;
+                head.policies = policies.clone();
+            }
+        }
         Ok((vec![put(&head)], head))
     }
 }

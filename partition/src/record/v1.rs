@@ -18,6 +18,28 @@ pub struct ContainerHead {
     pub etag: ETag,
     pub last_modified: Timestamp,
     pub metadata: Metadata,
+    pub public_access: PublicAccess,
+    pub policies: Vec<StoredPolicy>,
+}
+
+/// Who may read a container without a credential.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum PublicAccess {
+    #[default]
+    Nobody,
+    /// Its blobs, by name.
+    Blob,
+    /// Its blobs, its properties and its listing.
+    Container,
+}
+
+/// A stored access policy: what tokens that name it leave to it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct StoredPolicy {
+    pub id: String,
+    pub start: Option<Timestamp>,
+    pub expiry: Option<Timestamp>,
+    pub permissions: Option<String>,
 }
 
 mod container_tag {
@@ -25,6 +47,12 @@ mod container_tag {
     pub const ETAG: u8 = 2;
     pub const LAST_MODIFIED: u8 = 3;
     pub const METADATA: u8 = 4;
+    pub const PUBLIC_ACCESS: u8 = 5;
+    /// Begins a policy; the three after it belong to it.
+    pub const POLICY_ID: u8 = 6;
+    pub const POLICY_START: u8 = 7;
+    pub const POLICY_EXPIRY: u8 = 8;
+    pub const POLICY_PERMISSIONS: u8 = 9;
 }
 
 impl ContainerHead {
@@ -35,6 +63,21 @@ impl ContainerHead {
         fields.u64(ETAG, self.etag.0);
         fields.u64(LAST_MODIFIED, self.last_modified.ticks());
         self.metadata.iter().for_each(|(name, value)| fields.pair(METADATA, name, value));
+        match self.public_access {
+            PublicAccess::Nobody => {}
+            PublicAccess::Blob => fields.bytes(PUBLIC_ACCESS, &[1]),
+            PublicAccess::Container => fields.bytes(PUBLIC_ACCESS, &[2]),
+        }
+        for policy in &self.policies {
+            fields.bytes(POLICY_ID, policy.id.as_bytes());
+            if let Some(start) = policy.start {
+                fields.u64(POLICY_START, start.ticks());
+            }
+            if let Some(expiry) = policy.expiry {
+                fields.u64(POLICY_EXPIRY, expiry.ticks());
+            }
+            fields.text(POLICY_PERMISSIONS, policy.permissions.as_deref());
+        }
         fields.finish()
     }
 
@@ -47,12 +90,25 @@ impl ContainerHead {
         let mut fields = FieldReader::new(CONTAINER_SHAPE, value)?;
         let (mut incarnation, mut etag, mut last_modified) = (None, None, None);
         let mut metadata = Vec::new();
+        let mut public_access = PublicAccess::Nobody;
+        let mut policies: Vec<StoredPolicy> = Vec::new();
         while let Some((tag, value)) = fields.next()? {
             match tag {
                 INCARNATION => incarnation = Some(Id(u128::from_be_bytes(value.try_into().ok()?))),
                 ETAG => etag = Some(ETag(read_u64(value)?)),
                 LAST_MODIFIED => last_modified = Some(Timestamp::from_ticks(read_u64(value)?)),
                 METADATA => metadata.push(read_pair(value)?),
+                PUBLIC_ACCESS => {
+                    public_access = match value {
+                        [1] => PublicAccess::Blob,
+                        [2] => PublicAccess::Container,
+                        _ => return None,
+                    }
+                }
+                POLICY_ID => policies.push(StoredPolicy { id: read_text(value)?, ..StoredPolicy::default() }),
+                POLICY_START => policies.last_mut()?.start = Some(Timestamp::from_ticks(read_u64(value)?)),
+                POLICY_EXPIRY => policies.last_mut()?.expiry = Some(Timestamp::from_ticks(read_u64(value)?)),
+                POLICY_PERMISSIONS => policies.last_mut()?.permissions = Some(read_text(value)?),
                 _ => return None,
             }
         }
@@ -61,6 +117,8 @@ impl ContainerHead {
             etag: etag?,
             last_modified: last_modified?,
             metadata: Metadata::from_stored(metadata),
+            public_access,
+            policies,
         })
     }
 }
@@ -191,8 +249,21 @@ mod tests {
             etag: ETag(1),
             last_modified: Timestamp::from_ticks(2),
             metadata: Metadata::from_stored(vec![("a".into(), "b".into())]),
+            public_access: PublicAccess::Container,
+            policies: vec![
+                StoredPolicy { id: "empty".into(), ..StoredPolicy::default() },
+                StoredPolicy {
+                    id: "full".into(),
+                    start: Some(Timestamp::from_ticks(1)),
+                    expiry: Some(Timestamp::from_ticks(2)),
+                    permissions: Some("rl".into()),
+                },
+            ],
         };
-        assert_eq!(ContainerHead::decode(&container.encode()).expect("what was written"), container);
+        let private = ContainerHead { public_access: PublicAccess::Nobody, policies: Vec::new(), ..container.clone() };
+        for container in [container, private] {
+            assert_eq!(ContainerHead::decode(&container.encode()).expect("what was written"), container);
+        }
     }
 
     #[test]

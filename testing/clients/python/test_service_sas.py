@@ -1,9 +1,9 @@
-"""Service SAS tokens: one container or one blob, without stored policies."""
+"""Service SAS tokens for one container or one blob, stored access policies, and public containers."""
 
 from datetime import datetime, timedelta, timezone
 
 import pytest
-from azure.storage.blob import (BlobClient, BlobSasPermissions, ContainerClient, ContainerSasPermissions,
+from azure.storage.blob import (AccessPolicy, BlobClient, BlobSasPermissions, ContainerClient, ContainerSasPermissions,
                                 generate_blob_sas, generate_container_sas)
 
 from server import ACCOUNT, KEY
@@ -74,3 +74,54 @@ def test_a_policy_that_is_not_there(stored, refused):
     client = ContainerClient.from_container_url(stored.url, credential=sas)
     with refused(403, "AuthenticationFailed"):
         list(client.list_blobs())
+
+
+def test_a_policy_is_effective_and_revoked_at_once(stored, refused):
+    def client(policy_id):
+        sas = generate_container_sas(ACCOUNT, stored.container_name, account_key=KEY, policy_id=policy_id)
+        return ContainerClient.from_container_url(stored.url, credential=sas)
+
+    def allow(**policies):
+        stored.set_container_access_policy(signed_identifiers=policies)
+
+    reading = AccessPolicy(permission=ContainerSasPermissions(read=True), expiry=later())
+    allow(reader=reading, lister=AccessPolicy(permission=ContainerSasPermissions(list=True), expiry=later()))
+    assert client("reader").download_blob("other").readall() == b"other"
+    with refused(403, "AuthorizationPermissionMismatch"):
+        list(client("reader").list_blobs())
+    assert len(list(client("lister").list_blobs())) == 2
+    kept = {one.id: one for one in stored.get_container_access_policy()["signed_identifiers"]}
+    assert kept["reader"].access_policy.permission == "r" and set(kept) == {"reader", "lister"}
+
+    allow(lister=reading)
+    with refused(403, "AuthenticationFailed"):
+        client("reader").download_blob("other")
+    assert client("lister").download_blob("other").readall() == b"other"
+    allow(lister=AccessPolicy(permission=ContainerSasPermissions(read=True), expiry="2020-01-01T00:00:00Z"))
+    with refused(403, "AuthenticationFailed"):
+        client("lister").download_blob("other")
+
+
+def test_a_policy_and_a_token_do_not_say_the_same_thing_twice(stored, refused):
+    stored.set_container_access_policy(signed_identifiers={"p": AccessPolicy(permission=ContainerSasPermissions(read=True))})
+    fields = dict(account_key=KEY, policy_id="p", expiry=later())
+    once = generate_container_sas(ACCOUNT, stored.container_name, **fields)
+    assert ContainerClient.from_container_url(stored.url, credential=once).download_blob("other").readall() == b"other"
+    twice = generate_container_sas(ACCOUNT, stored.container_name, permission=ContainerSasPermissions(read=True), **fields)
+    with refused(403, "AuthenticationFailed"):
+        ContainerClient.from_container_url(stored.url, credential=twice).download_blob("other")
+
+
+def test_a_public_container(stored, refused):
+    anybody = ContainerClient.from_container_url(stored.url)
+    with refused(401, "NoAuthenticationInformation"):
+        anybody.download_blob("other")
+    stored.set_container_access_policy(signed_identifiers={}, public_access="blob")
+    assert anybody.download_blob("other").readall() == b"other"
+    with refused(401, "NoAuthenticationInformation"):
+        list(anybody.list_blobs())
+    stored.set_container_access_policy(signed_identifiers={}, public_access="container")
+    assert [blob.name for blob in anybody.list_blobs()] == ["dir/b 1.txt", "other"]
+    with refused(401, "NoAuthenticationInformation"):
+        anybody.upload_blob("new", b"x")
+    assert stored.get_container_properties().public_access == "container"

@@ -2,6 +2,10 @@
 
 use contract::operations::{Letters, Operation, Resource};
 use contract::{ApiVersion, ErrorCode, Refusal, Service};
+use env::Timestamp;
+use partition::blob::container;
+use partition::record::StoredPolicy;
+use partition::{Failure, Shell};
 
 use super::sas::{Restrictions, check_letters, check_signature, field, required, signed_version};
 use super::{Grant, failed};
@@ -14,20 +18,8 @@ pub struct ServiceSas {
     permissions: String,
 }
 
-pub fn verify(request: &Request<'_>) -> Result<ServiceSas, Refusal> {
+pub async fn verify(shell: &Shell, request: &Request<'_>) -> Result<ServiceSas, Failure> {
     let version = signed_version(request, ApiVersion::SERVICE_SAS)?;
-    if request.query.get("si").is_some() {
-        // No operation that stores a policy is built yet, so that no identifier can be found.
-        return Err(failed("The signed identifier is not found."));
-    }
-    let permissions = required(request, "sp")?;
-    check_letters("sp", permissions, "racwdxyltfmeopiu")?;
-    let restrictions = Restrictions::parse(
-        request.query.get("st"),
-        required(request, "se")?,
-        request.query.get("sip"),
-        field(request, "spr"),
-    )?;
     let signed = Signed {
         service: request.service,
         version,
@@ -37,18 +29,73 @@ pub fn verify(request: &Request<'_>) -> Result<ServiceSas, Refusal> {
             "bs" => required(request, "snapshot")?,
             "bv" => required(request, "versionid")?,
             "b" if request.query.get("snapshot").or(request.query.get("versionid")).is_some() => {
-                return Err(failed("The token is for the blob itself, not for a snapshot or version of it."));
+                return Err(failed("The token is for the blob itself, not for a snapshot or version of it.").into());
             }
             _ => "",
         },
         field: &|name| field(request, name),
     };
+    // The signature first: who cannot sign learns nothing of policies.
     check_signature(request, &signed.string())?;
-    restrictions.check(request.now, request.client, request.tls)?;
+    let policy = match request.query.get("si") {
+        None => None,
+        Some(id) => Some(stored_policy(shell, request, id).await?),
+    };
+    let given = Terms {
+        start: request.query.get("st").map(str::to_string),
+        expiry: request.query.get("se").map(str::to_string),
+        permissions: request.query.get("sp").map(str::to_string),
+    };
+    let Terms { start, expiry, permissions } = given.with(policy.as_ref())?;
+    let (expiry, permissions) =
+        expiry.zip(permissions).ok_or_else(|| failed("se and sp are mandatory. Cannot be empty"))?;
+    check_letters("sp", &permissions, "racwdxyltfmeopiu")?;
+    Restrictions::parse(start.as_deref(), &expiry, request.query.get("sip"), field(request, "spr"))?.check(
+        request.now,
+        request.client,
+        request.tls,
+    )?;
     if !field(request, "ses").is_empty() {
-        return Err(failed("Encryption scopes are not supported by this server."));
+        return Err(failed("Encryption scopes are not supported by this server.").into());
     }
-    Ok(ServiceSas { permissions: permissions.into() })
+    Ok(ServiceSas { permissions })
+}
+
+/// The policy a token names, as it is now: changed or removed, it changes or revokes its tokens at once.
+async fn stored_policy(shell: &Shell, request: &Request<'_>, id: &str) -> Result<StoredPolicy, Failure> {
+    let unknown = || failed("The signed identifier is not found.");
+    if request.service != Service::Blob {
+        // No operation that stores a policy for the other services is built yet.
+        return Err(unknown().into());
+    }
+    match container::find(shell, &request.account.name, &request.container()?).await {
+        Ok(found) => Ok(found.head.policies.into_iter().find(|policy| policy.id == id).ok_or_else(unknown)?),
+        Err(Failure::Refused(_)) => Err(unknown().into()),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// What a token or its policy says; each field from one of them, never from both.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Terms {
+    start: Option<String>,
+    expiry: Option<String>,
+    permissions: Option<String>,
+}
+
+impl Terms {
+    fn with(self, policy: Option<&StoredPolicy>) -> Result<Terms, Refusal> {
+        let Some(policy) = policy else { return Ok(self) };
+        let one = |name: &str, given: Option<String>, stored: Option<String>| match (given, stored) {
+            (Some(_), Some(_)) => Err(failed(format!("{name} is given by the token and by its policy"))),
+            (given, stored) => Ok(given.or(stored)),
+        };
+        Ok(Terms {
+            start: one("st", self.start, policy.start.map(Timestamp::iso8601))?,
+            expiry: one("se", self.expiry, policy.expiry.map(Timestamp::iso8601))?,
+            permissions: one("sp", self.permissions, policy.permissions.clone())?,
+        })
+    }
 }
 
 /// The name of what the token is for, taken from the request: a token for a container is tried on the container of the request, whatever
@@ -84,7 +131,7 @@ struct Signed<'a> {
     account: &'a str,
     name: &'a str,
     snapshot: &'a str,
-    field: &'a dyn Fn(&str) -> &'a str,
+    field: &'a (dyn Fn(&str) -> &'a str + Sync),
 }
 
 impl Signed<'_> {
@@ -148,6 +195,22 @@ mod tests {
         };
         assert_eq!(signed.string(), string.replace("\\n", "\n"));
         assert_eq!(AccountKey::parse(DEVELOPMENT_KEY).expect("published").sign(&signed.string()), signature);
+    }
+
+    #[test]
+    fn each_field_comes_from_the_token_or_from_its_policy() {
+        let terms = |start: &str, expiry: &str, permissions: &str| {
+            let some = |text: &str| (!text.is_empty()).then(|| text.to_string());
+            Terms { start: some(start), expiry: some(expiry), permissions: some(permissions) }
+        };
+        let year = |year: &str| Timestamp::parse_iso8601(&format!("{year}-01-01"));
+        let bare = StoredPolicy { id: "p".into(), ..StoredPolicy::default() };
+        let full = StoredPolicy { expiry: year("2030"), permissions: Some("r".into()), ..bare.clone() };
+        assert_eq!(terms("", "e", "w").with(None), Ok(terms("", "e", "w")));
+        assert_eq!(terms("", "e", "w").with(Some(&bare)), Ok(terms("", "e", "w")));
+        assert_eq!(terms("s", "", "").with(Some(&full)), Ok(terms("s", "2030-01-01T00:00:00.0000000Z", "r")));
+        assert!(terms("", "e", "").with(Some(&full)).is_err());
+        assert!(terms("", "", "w").with(Some(&full)).is_err());
     }
 
     const UNTIL: (&str, &str) = ("se", "2030-01-01T00:00:00Z");

@@ -14,6 +14,7 @@ use partition::{Content, Failure, Shell};
 use super::hash::{Expected, HashedBody, check_md5, parse_md5};
 use super::{refuse_unbuilt, stamp};
 use crate::auth::Grant;
+use crate::body;
 use crate::request::Request;
 use crate::wire::{Body, BodyError, BodyKind, Response};
 
@@ -49,7 +50,7 @@ pub async fn put(
     body.bytes_max = body_bytes_max(request.version);
     match request.head.body {
         BodyKind::Absent => return Err(ErrorCode::MissingContentLengthHeader.into()),
-        BodyKind::Length(bytes) if bytes > body.bytes_max => return Err(too_large(body.bytes_max).into()),
+        BodyKind::Length(bytes) if bytes > body.bytes_max => return Err(body::too_large(body.bytes_max).into()),
         BodyKind::Length(_) | BodyKind::Chunked => {}
     }
     let expected = Expected::parse(request)?;
@@ -118,18 +119,12 @@ fn body_bytes_max(version: ApiVersion) -> u64 {
     }
 }
 
-fn too_large(bytes_max: u64) -> Refusal {
-    Refusal::from(ErrorCode::RequestBodyTooLarge).with("MaxLimit", bytes_max.to_string())
-}
-
 fn not_received(error: ExtentError) -> Failure {
     match error {
         ExtentError::Fault(fault) => fault.into(),
         ExtentError::Source(error) => match error.0.downcast_ref::<BodyError>() {
-            Some(BodyError::TooLarge { bytes_max }) => too_large(*bytes_max).into(),
-            Some(BodyError::Stalled) => ErrorCode::OperationTimedOut.into(),
-            // Nobody may be there to read it.
-            _ => Refusal::from(ErrorCode::InvalidInput).with("Reason", error.0.to_string()).into(),
+            Some(error) => body::not_received(error).into(),
+            None => Refusal::from(ErrorCode::InvalidInput).with("Reason", error.0.to_string()).into(),
         },
     }
 }

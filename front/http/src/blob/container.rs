@@ -1,21 +1,18 @@
 //! Containers on the wire.
 
-use contract::ErrorCode;
 use contract::operations::Operation;
-use partition::blob::container::{self as model, CreateContainer, SetContainerMetadata};
+use partition::blob::container::{self as model, CreateContainer, ReplaceInContainer, Replacement};
 use partition::record::ContainerHead;
 use partition::{Failure, Shell};
 
-use super::{put_lease, put_metadata, refuse_unbuilt, stamp};
+use super::{acl, put_lease, put_metadata, refuse_unbuilt, stamp};
 use crate::request::Request;
 use crate::wire::Response;
 
 pub async fn create(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {
     refuse_unbuilt(request, &["x-ms-default-encryption-scope", "x-ms-deny-encryption-scope-override"], &[])?;
-    if request.header("x-ms-blob-public-access").is_some() {
-        return Err(ErrorCode::PublicAccessNotPermitted.into());
-    }
-    let command = CreateContainer::new(&request.account.name, &request.container()?, request.metadata()?);
+    let (name, metadata, public_access) = (request.container()?, request.metadata()?, acl::public_access(request)?);
+    let command = CreateContainer::new(&request.account.name, &name, metadata, public_access);
     let head = shell.execute(&command).await?;
     Ok(stamped(row, &head))
 }
@@ -26,6 +23,7 @@ pub async fn properties(shell: &Shell, request: &Request<'_>, row: &'static Oper
     let mut response = stamped(row, &head);
     put_metadata(&mut response, &head.metadata);
     put_lease(&mut response);
+    acl::put_public_access(&mut response, head.public_access);
     response.header("x-ms-has-immutability-policy", "false").header("x-ms-has-legal-hold", "false");
     response.header("x-ms-immutable-storage-with-versioning-enabled", "false");
     response.header("x-ms-default-encryption-scope", "$account-encryption-key");
@@ -43,7 +41,8 @@ pub async fn metadata(shell: &Shell, request: &Request<'_>, row: &'static Operat
 
 pub async fn set_metadata(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {
     let (expectation, metadata) = (request.expectation(row)?, request.metadata()?);
-    let command = SetContainerMetadata::new(&request.account.name, &request.container()?, expectation, metadata);
+    let replacement = Replacement::Metadata(metadata);
+    let command = ReplaceInContainer::new(&request.account.name, &request.container()?, expectation, replacement);
     let head = shell.execute(&command).await?;
     Ok(stamped(row, &head))
 }

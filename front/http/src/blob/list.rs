@@ -7,7 +7,7 @@ use contract::operations::Operation;
 use contract::{ApiVersion, ErrorCode, Refusal, limits};
 use partition::blob::container;
 use partition::blob::list::{self as model, Entry, Listing};
-use partition::record::{BlobHead, ContainerHead};
+use partition::record::{BlobHead, ContainerHead, PublicAccess};
 use partition::{Failure, Shell};
 
 use super::read::DEFAULT_CONTENT_TYPE;
@@ -128,6 +128,11 @@ fn put_container(xml: &mut XmlWriter, name: &str, head: &ContainerHead, with_met
     xml.open("Container").element("Name", name).open("Properties");
     xml.element("Last-Modified", &head.last_modified.http_date()).element("Etag", &head.etag.quoted());
     xml.element("LeaseStatus", "unlocked").element("LeaseState", "available");
+    match head.public_access {
+        PublicAccess::Nobody => {}
+        PublicAccess::Blob => drop(xml.element("PublicAccess", "blob")),
+        PublicAccess::Container => drop(xml.element("PublicAccess", "container")),
+    }
     xml.element("DefaultEncryptionScope", "$account-encryption-key").element("DenyEncryptionScopeOverride", "false");
     xml.element("HasImmutabilityPolicy", "false").element("HasLegalHold", "false");
     xml.element("ImmutableStorageWithVersioningEnabled", "false").close("Properties");
