@@ -14,7 +14,7 @@ use tracing::level_filters::LevelFilter;
 use crate::tls::TlsFiles;
 
 /// The Azure Storage that anyone can run.
-#[derive(Parser, Debug)]
+#[derive(Parser, Clone, Debug)]
 #[command(name = "lazuli", version, args_conflicts_with_subcommands = true)]
 pub struct CommandLine {
     #[command(subcommand)]
@@ -23,7 +23,7 @@ pub struct CommandLine {
     serve: ServeFlags,
 }
 
-#[derive(Subcommand, Debug)]
+#[derive(Subcommand, Clone, Debug)]
 enum Command {
     /// Serve (what happens without a command, too)
     Serve(ServeFlags),

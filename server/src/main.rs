@@ -29,7 +29,8 @@ const DRAIN_GRACE: Duration = Duration::from_secs(30);
 const CONNECTIONS_MAX: usize = 10_000;
 
 fn main() -> ExitCode {
-    let settings = match Settings::gather(CommandLine::parse()) {
+    let line = CommandLine::parse();
+    let settings = match Settings::gather(line.clone()) {
         Ok(settings) => settings,
         Err(error) => return fail(&error),
     };
@@ -38,7 +39,7 @@ fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return fail(&format!("cannot start: {error}")),
     };
-    match runtime.block_on(serve(settings)) {
+    match runtime.block_on(serve(settings, line)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&error),
     }
@@ -49,7 +50,7 @@ fn fail(error: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-async fn serve(settings: Settings) -> Result<(), String> {
+async fn serve(settings: Settings, line: CommandLine) -> Result<(), String> {
     settings.refuse_published_key_on_network()?;
     let acceptor = settings.tls.as_ref().map(tls::acceptor).transpose()?;
 
@@ -58,11 +59,7 @@ async fn serve(settings: Settings) -> Result<(), String> {
     let engine = engine.map_err(|error| error.to_string())?;
     let shell = Shell::open(engine.clone(), Arc::new(SystemClock), Arc::new(SystemIds::new()));
     let shell = shell.await.map_err(|fault| fault.to_string())?;
-    for account in &settings.accounts {
-        partition::blob::container::finish_deletions(&shell, &account.name)
-            .await
-            .map_err(|failure| format!("cannot finish what an earlier run began: {failure:?}"))?;
-    }
+    finish_deletions(&shell, &settings.accounts).await?;
 
     let app = Arc::new(App::new(shell, settings.accounts.clone()));
     let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
@@ -74,12 +71,20 @@ async fn serve(settings: Settings) -> Result<(), String> {
             listeners.push(listener.await.map_err(|error| error.to_string())?);
         }
     }
+    let mut hangup = signal(SignalKind::hangup()).map_err(|error| format!("cannot wait for signals: {error}"))?;
     announce(&settings, &listeners).map_err(|error| format!("cannot print: {error}"))?;
 
     let (drain, draining) = watch::channel(false);
     let running: Vec<_> =
         listeners.into_iter().map(|listener| tokio::spawn(listener.run(draining.clone(), DRAIN_GRACE))).collect();
-    stop_signal().await.map_err(|error| format!("cannot wait for signals: {error}"))?;
+    let stop = stop_signal();
+    tokio::pin!(stop);
+    loop {
+        tokio::select! {
+            stopped = &mut stop => break stopped.map_err(|error| format!("cannot wait for signals: {error}"))?,
+            _ = hangup.recv() => read_accounts_again(&app, &line).await,
+        }
+    }
     tracing::info!("stopping: finishing the requests under way");
     drain.send_replace(true);
     for listener in running {
@@ -88,6 +93,34 @@ async fn serve(settings: Settings) -> Result<(), String> {
     drop(app);
     let closing = tokio::task::spawn_blocking(move || engine.close());
     closing.await.map_err(|error| error.to_string())?.map_err(|fault| fault.to_string())?;
+    Ok(())
+}
+
+/// SIGHUP: keys and accounts as the file says now. Anything else in it holds from the next start; a file that cannot be used changes
+/// nothing.
+async fn read_accounts_again(app: &App, line: &CommandLine) {
+    let reading = async {
+        let settings = Settings::gather(line.clone())?;
+        settings.refuse_published_key_on_network()?;
+        finish_deletions(&app.shell, &settings.accounts).await?;
+        Ok::<_, String>(settings.accounts)
+    };
+    match reading.await {
+        Ok(accounts) => {
+            tracing::info!(accounts = accounts.len(), "accounts and keys were read again");
+            app.set_accounts(accounts);
+        }
+        Err(error) => tracing::error!(%error, "accounts and keys stay as they are"),
+    }
+}
+
+/// What a crash left half deleted is finished before its account is served.
+async fn finish_deletions(shell: &Shell, accounts: &[Account]) -> Result<(), String> {
+    for account in accounts {
+        partition::blob::container::finish_deletions(shell, &account.name)
+            .await
+            .map_err(|failure| format!("cannot finish what an earlier run began: {failure:?}"))?;
+    }
     Ok(())
 }
 

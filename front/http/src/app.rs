@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use contract::{ApiVersion, ErrorCode, Refusal, Service};
 use partition::{Failure, Shell};
@@ -20,17 +20,25 @@ use crate::wire::{Body, Head, HeadError, Response};
 /// All that answering needs; shared by every connection of every service.
 pub struct App {
     pub shell: Shell,
-    accounts: HashMap<String, Arc<Account>>,
+    /// Replaced as a whole when keys are rotated; a request keeps the account it began with.
+    accounts: RwLock<HashMap<String, Arc<Account>>>,
 }
 
 impl App {
     pub fn new(shell: Shell, accounts: Vec<Account>) -> App {
-        let accounts = accounts.into_iter().map(|account| (account.name.as_str().to_string(), Arc::new(account)));
-        App { shell, accounts: accounts.collect() }
+        let app = App { shell, accounts: RwLock::default() };
+        app.set_accounts(accounts);
+        app
     }
 
-    pub fn accounts(&self) -> impl Iterator<Item = &Account> {
-        self.accounts.values().map(Arc::as_ref)
+    /// From here on these accounts and keys hold, and no others.
+    pub fn set_accounts(&self, accounts: Vec<Account>) {
+        let accounts = accounts.into_iter().map(|account| (account.name.as_str().to_string(), Arc::new(account)));
+        *self.accounts.write().unwrap_or_else(PoisonError::into_inner) = accounts.collect();
+    }
+
+    fn account(&self, name: &str) -> Option<Arc<Account>> {
+        self.accounts.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
     pub async fn answer(
@@ -85,10 +93,10 @@ impl App {
         head: &Head,
     ) -> Result<(Address, Query, Arc<Account>), Refusal> {
         let host = head.header("host").unwrap_or_default();
-        let knows = |name: &str| self.accounts.contains_key(name);
+        let knows = |name: &str| self.account(name).is_some();
         let (address, query) = Address::parse(service, head.target(), host, tls, knows)?;
         let query = Query::parse(&query)?;
-        let account = self.accounts.get(&address.account).cloned().ok_or(ErrorCode::ResourceNotFound)?;
+        let account = self.account(&address.account).ok_or(ErrorCode::ResourceNotFound)?;
         Ok((address, query, account))
     }
 
