@@ -240,8 +240,10 @@ fn sync_directory(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
-/// A keyspace says in `current` which of its versions is the newest. fjall takes one without it for half made and removes it, and
-/// cannot undo what it began with one that is empty. So they are looked at before fjall is let near them.
+/// A keyspace says in `current` which of its versions is the newest: its number (8 bytes), the xxh3 of its file (16 bytes), both little
+/// endian, and a zero. fjall takes a keyspace without `current` for half made and removes it; it takes the number for true without
+/// looking at the hash, so that a wrong one opens an old version, and removes all others. So they are verified before fjall is let
+/// near them.
 fn check_keyspaces(fjall: &Path) -> Result<(), OpenError> {
     let keyspaces = fjall.join("keyspaces");
     let io = |path: &Path| {
@@ -249,14 +251,27 @@ fn check_keyspaces(fjall: &Path) -> Result<(), OpenError> {
         move |source| OpenError::Io { doing, source }
     };
     for entry in std::fs::read_dir(&keyspaces).map_err(io(&keyspaces))? {
-        let current = entry.map_err(io(&keyspaces))?.path().join("current");
-        match std::fs::read(&current) {
-            Ok(content) if content.iter().any(|byte| *byte != 0) => {}
-            Ok(_) => return Err(damaged(format!("{} is empty; {RESTORE}", current.display()))),
+        let keyspace = entry.map_err(io(&keyspaces))?.path();
+        let current = keyspace.join("current");
+        let noted = match std::fs::read(&current) {
+            Ok(noted) => noted,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(damaged(format!("{} is missing; {RESTORE}", current.display())));
             }
             Err(source) => return Err(io(&current)(source)),
+        };
+        let (Some((number, rest)), 25) = (noted.split_first_chunk::<8>(), noted.len()) else {
+            return Err(damaged(format!("{} has {} bytes instead of 25; {RESTORE}", current.display(), noted.len())));
+        };
+        let version = keyspace.join(format!("v{}", u64::from_le_bytes(*number)));
+        let matches = match std::fs::read(&version) {
+            Ok(content) => rest[..16] == xxhash_rust::xxh3::xxh3_128(&content).to_le_bytes() && rest[16] == 0,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+            Err(source) => return Err(io(&version)(source)),
+        };
+        if !matches {
+            let (current, version) = (current.display(), version.display());
+            return Err(damaged(format!("{current} and {version}, which it names, do not belong together; {RESTORE}")));
         }
     }
     Ok(())

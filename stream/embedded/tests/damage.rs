@@ -314,3 +314,23 @@ fn a_changed_byte_in_a_table_is_never_given_back() {
         }),
     }
 }
+
+#[test]
+fn a_keyspace_whose_newest_version_is_in_doubt_is_refused_and_left_alone() {
+    let dir = directory();
+    filled(dir.path(), Durability::Full);
+    for space in fs::read_dir(dir.path().join("fjall/keyspaces")).expect("keyspaces") {
+        let current = space.expect("an entry").path().join("current");
+        let kept = fs::read(&current).expect("read");
+        for at in 0..kept.len() {
+            for bit in [1, 2, 0x80] {
+                let mut damaged = kept.clone();
+                damaged[at] ^= bit;
+                fs::write(&current, damaged).expect("written");
+                assert!(refusal(Options::new(dir.path())).contains("current"), "byte {at}");
+            }
+        }
+        fs::write(&current, kept).expect("written");
+    }
+    Embedded::open(Options::new(dir.path())).expect("nothing was lost by refusing");
+}
