@@ -37,6 +37,10 @@ impl App {
         *self.accounts.write().unwrap_or_else(PoisonError::into_inner) = accounts.collect();
     }
 
+    pub fn accounts(&self) -> Vec<Arc<Account>> {
+        self.accounts.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
     fn account(&self, name: &str) -> Option<Arc<Account>> {
         self.accounts.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
@@ -52,7 +56,7 @@ impl App {
         let (id, now) = (self.shell.ids.next(), self.shell.clock.now());
         let mut context = Context { service, head: Some(head), id, now, version: None };
 
-        let addressed = self.address(service, client, tls, head).and_then(|(address, query, account)| {
+        let addressed = self.address(service, tls, head).and_then(|(address, query, account)| {
             let version = version(head, &query)?;
             Ok(Request { service, head, address, query, account, version, client, tls, id, now })
         });
@@ -85,13 +89,7 @@ impl App {
         }
     }
 
-    fn address(
-        &self,
-        service: Service,
-        _client: IpAddr,
-        tls: bool,
-        head: &Head,
-    ) -> Result<(Address, Query, Arc<Account>), Refusal> {
+    fn address(&self, service: Service, tls: bool, head: &Head) -> Result<(Address, Query, Arc<Account>), Refusal> {
         let host = head.header("host").unwrap_or_default();
         let knows = |name: &str| self.account(name).is_some();
         let (address, query) = Address::parse(service, head.target(), host, tls, knows)?;
