@@ -16,6 +16,8 @@ impl ApiVersion {
     pub const SEVERAL_READ_CONDITIONS: ApiVersion = ApiVersion(20130815);
     pub const ZERO_LENGTH_SIGNED_EMPTY: ApiVersion = ApiVersion(20150221);
     pub const EMPTY_HEADERS_SIGNED: ApiVersion = ApiVersion(20160531);
+    /// Range reads show the MD5 of the whole blob beside that of the part.
+    pub const RANGES_SHOW_BLOB_MD5: ApiVersion = ApiVersion(20160531);
     pub const PUT_BLOB_256_MIB: ApiVersion = ApiVersion(20160531);
     /// `If-None-Match: *` on a read is an error from here on, and was ignored before.
     pub const NONE_MATCH_ANY_REFUSED_ON_READ: ApiVersion = ApiVersion(20160531);

@@ -16,12 +16,11 @@
 //! nobody waits for ever.
 
 use std::future::Future;
-use std::ops::Bound;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use contract::Refusal;
-use engine::{Engine, Family, Fault, Guard, KeyRange, PartitionId, Record, Revision, View, Write};
+use engine::{Engine, Family, Fault, Guard, KeyRange, PartitionId, Record, View, Write};
 use env::{Clock, Id, Ids, Timestamp};
 
 use crate::etag::Ticks;
@@ -221,10 +220,6 @@ impl<'a> Reader<'a> {
         Ok(merged.into_iter().filter_map(|(key, record)| Some((key, record?))).take(limit).collect())
     }
 
-    pub fn revision(&self) -> Revision {
-        self.view.revision()
-    }
-
     fn guard(&self, guard: Guard) {
         self.guards.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(guard);
     }
@@ -232,11 +227,6 @@ impl<'a> Reader<'a> {
     fn into_guards(self) -> Vec<Guard> {
         self.guards.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
-}
-
-/// The whole of a family.
-pub fn everything() -> KeyRange {
-    KeyRange { start: Bound::Unbounded, end: Bound::Unbounded }
 }
 
 #[cfg(test)]

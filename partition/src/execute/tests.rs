@@ -1,11 +1,14 @@
 //! Turns under contention, on the memory engine behind a gate that lets commits through one at a time.
 
 use std::collections::VecDeque;
+use std::ops::Bound;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use contract::ErrorCode;
 use engine::memory::MemoryEngine;
-use engine::{Batch, BoxFuture, CommitError, Extent, ExtentError, ExtentSlice, GroupId, GroupRange, Page, Pin, Source};
+use engine::{
+    Batch, BoxFuture, CommitError, Extent, ExtentError, ExtentSlice, GroupId, GroupRange, Page, Pin, Revision, Source,
+};
 use env::{ScriptedClock, ScriptedIds};
 use tokio::sync::Semaphore;
 use tokio::task::yield_now;

@@ -45,7 +45,7 @@ pub async fn get(
         }
         Some(part) => {
             response.header("Content-Range", format!("bytes {}-{}/{}", part.first, part.last, head.content_bytes));
-            if let Some(md5) = stored_md5.filter(|_| request.version >= ApiVersion::PUT_BLOB_256_MIB) {
+            if let Some(md5) = stored_md5.filter(|_| request.version >= ApiVersion::RANGES_SHOW_BLOB_MD5) {
                 response.header("x-ms-blob-content-md5", md5);
             }
             part.bytes()
