@@ -4,6 +4,7 @@ pub mod errors;
 pub mod limits;
 pub mod names;
 pub mod operations;
+pub mod roles;
 pub mod versions;
 
 pub use errors::{ErrorCode, Refusal};

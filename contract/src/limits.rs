@@ -39,6 +39,20 @@ pub const METADATA_BYTES_MAX: usize = 8 * KIB as usize;
 pub const STORED_POLICIES_MAX: usize = 5;
 pub const STORED_POLICY_ID_CHARS_MAX: usize = 64;
 
+/// CORS rules of one service, and what is in one of them.
+pub const CORS_RULES_MAX: usize = 5;
+pub const CORS_BYTES_MAX: usize = 2 * 1024;
+pub const CORS_ORIGINS_MAX: usize = 64;
+pub const CORS_HEADERS_MAX: usize = 64;
+pub const CORS_PREFIXED_HEADERS_MAX: usize = 2;
+pub const CORS_NAME_CHARS_MAX: usize = 256;
+
+/// Retention of logs and metrics.
+pub const RETENTION_DAYS_MAX: u16 = 365;
+
+/// How far ahead a user delegation key may begin or end.
+pub const DELEGATION_KEY_SECONDS_MAX: u64 = 7 * 24 * 3600;
+
 pub const LIST_RESULTS_MAX: usize = 5000;
 
 /// A range whose hash the client asked for.

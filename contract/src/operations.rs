@@ -251,6 +251,17 @@ pub struct AccountSas {
     pub letters: Letters,
 }
 
+/// What the role behind a bearer token must grant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TokenNeeds {
+    /// What an account SAS would need.
+    AsAccountSas,
+    /// To read or set who may do what.
+    Acl,
+    /// To have others act in one's name. Only tokens reach such an operation: a key has no name to lend.
+    Delegation,
+}
+
 /// Who needs no credential.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Anonymous {
@@ -283,6 +294,7 @@ pub struct Operation {
     pub lease: LeaseCheck,
     pub account_sas: AccountSas,
     pub service_sas: Letters,
+    pub token: TokenNeeds,
     pub anonymous: Anonymous,
     pub access: Access,
     /// The largest body taken, in bytes.
@@ -324,6 +336,7 @@ impl Operation {
             lease,
             account_sas,
             service_sas,
+            token: TokenNeeds::AsAccountSas,
             anonymous: Anonymous::Never,
             access,
             body_bytes_max: 0,
@@ -338,6 +351,10 @@ impl Operation {
 
     const fn body(self, bytes_max: u64) -> Operation {
         Operation { body_bytes_max: bytes_max, ..self }
+    }
+
+    const fn token(self, token: TokenNeeds) -> Operation {
+        Operation { token, ..self }
     }
 
     const fn anonymous(self, anonymous: Anonymous) -> Operation {

@@ -38,6 +38,13 @@ impl ApiVersion {
     pub const SAS_RESTRICTS_ADDRESS: ApiVersion = ApiVersion(20150405);
     pub const SAS_SIGNS_RESOURCE_KIND: ApiVersion = ApiVersion(20181109);
     pub const SAS_SIGNS_ENCRYPTION_SCOPE: ApiVersion = ApiVersion(20201206);
+    pub const USER_DELEGATION_SAS: ApiVersion = ApiVersion(20181109);
+    pub const DELEGATION_SAS_NAMES_AGENTS: ApiVersion = ApiVersion(20200210);
+    pub const USER_DELEGATION_BEYOND_BLOBS: ApiVersion = ApiVersion(20250705);
+    pub const DELEGATION_SAS_BINDS_USER: ApiVersion = ApiVersion(20250705);
+    pub const DELEGATION_SAS_SIGNS_REQUEST: ApiVersion = ApiVersion(20260406);
+
+    pub const BEARER_TOKENS: ApiVersion = ApiVersion(20171109);
 
     /// `YYYY-MM-DD` with a month and a day that can be; not before the first version.
     pub fn parse(text: &str) -> Option<ApiVersion> {

@@ -3,6 +3,7 @@
 //! | group            | id                                | partition      | families                          |
 //! |------------------|-----------------------------------|----------------|-----------------------------------|
 //! | system           | `s`                               | by purpose     | CEILING                           |
+//! | account          | `a` account                       | service letter | PROPERTIES                        |
 //! | blob directory   | `d` `b` account                   | container name | CONTAINER, TOMBSTONE              |
 //! | container        | `b` account 0x00 incarnation (16) | blob name      | HEAD, BODY                        |
 //!
@@ -10,6 +11,7 @@
 //! which is the order of code points that the listings promise.
 
 use bytes::{BufMut, Bytes, BytesMut};
+use contract::Service;
 use contract::names::{AccountName, BlobName, ContainerName};
 use engine::{GroupId, PartitionId};
 use env::Id;
@@ -19,6 +21,13 @@ pub mod system {
     use engine::Family;
     /// Partition `ticks`: the number no ETag has reached yet.
     pub const CEILING: Family = Family(1);
+}
+
+/// Families of an account.
+pub mod account {
+    use engine::Family;
+    /// The settings of a service, key empty.
+    pub const PROPERTIES: Family = Family(1);
 }
 
 /// Families of an account's blob directory.
@@ -41,6 +50,14 @@ pub mod container {
 
 pub fn system_group() -> GroupId {
     GroupId(Bytes::from_static(b"s"))
+}
+
+/// What an account keeps of one of its services as a whole.
+pub fn service_partition(account: &AccountName, service: Service) -> PartitionId {
+    let mut id = BytesMut::with_capacity(1 + account.as_str().len());
+    id.put_u8(b'a');
+    id.put_slice(account.as_str().as_bytes());
+    PartitionId { group: GroupId(id.freeze()), key: Bytes::from(service.letter().to_string()) }
 }
 
 /// The group in which an account's containers are listed.

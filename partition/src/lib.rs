@@ -11,6 +11,7 @@ pub mod etag;
 pub mod execute;
 pub mod key;
 pub mod record;
+pub mod service;
 mod turns;
 
 pub use condition::{Conditions, EtagTest};

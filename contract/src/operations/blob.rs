@@ -9,6 +9,7 @@ use super::OperationId::*;
 use super::Resource::{Account, Anything, Blob, Container};
 use super::ReturnsEtag::{IfCommitted, No, Yes};
 use super::Test::{HeaderIs, HeaderNotSent, HeaderSent, QueryNotSent, QuerySent};
+use super::TokenNeeds::{Acl, Delegation};
 use super::{NO_SAS, Operation, account, comp, plain, restype, restype_comp};
 use crate::limits::{
     APPEND_BLOCK_BYTES_MAX, BATCH_BYTES_MAX, BLOCK_BYTES_MAX, BLOCK_LIST_BYTES_MAX, PUT_BLOB_BYTES_MAX,
@@ -25,14 +26,14 @@ const PREVIOUS_URL: &str = "x-ms-previous-snapshot-url";
 #[rustfmt::skip]
 pub const BLOB: &[Operation] = &[
     //             id                               method        on         chosen by                                           ok   etag conditions lease     account SAS                         service SAS  published
-    Operation::row(PreflightBlob,                   &[Options],   Anything,  plain(),                                            200, No,  Never,     Ignored,  NO_SAS,                             NoSas,       &[]).anonymous(Always),
-    Operation::row(SetBlobServiceProperties,        &[Put],       Account,   restype_comp("service", "properties"),              202, No,  Never,     Ignored,  account("s", AnyOf("w")),           NoSas,       &["Service_SetProperties"]).body(XML_BYTES_MAX),
-    Operation::row(GetBlobServiceProperties,        &[Get],       Account,   restype_comp("service", "properties"),              200, No,  Never,     Ignored,  account("s", AnyOf("r")),           NoSas,       &["Service_GetProperties"]),
-    Operation::row(GetBlobServiceStats,             &[Get],       Account,   restype_comp("service", "stats"),                   200, No,  Never,     Ignored,  account("s", AnyOf("r")),           NoSas,       &["Service_GetStatistics"]),
-    Operation::row(GetBlobUserDelegationKey,        &[Post],      Account,   restype_comp("service", "userdelegationkey"),       200, No,  Never,     Ignored,  NO_SAS,                             NoSas,       &["Service_GetUserDelegationKey"]).body(XML_BYTES_MAX).reads(),
-    Operation::row(GetAccountInformation,           &[Get, Head], Account,   restype_comp("account", "properties"),              200, No,  Never,     Ignored,  account("sco", Whatever),           Whatever,    &["Service_GetAccountInfo"]),
-    Operation::row(GetContainerAccountInformation,  &[Get, Head], Container, restype_comp("account", "properties"),              200, No,  Never,     Ignored,  account("sco", Whatever),           Whatever,    &["Container_GetAccountInfo"]),
-    Operation::row(GetBlobAccountInformation,       &[Get, Head], Blob,      restype_comp("account", "properties"),              200, No,  Never,     Ignored,  account("sco", Whatever),           Whatever,    &["Blob_GetAccountInfo"]),
+    Operation::row(PreflightBlob,                   &[Options],   Anything,  plain(),                                            200, No,  Never,     Ignored,  NO_SAS,                             NoSas,       &[]).anonymous(Always).built(),
+    Operation::row(SetBlobServiceProperties,        &[Put],       Account,   restype_comp("service", "properties"),              202, No,  Never,     Ignored,  account("s", AnyOf("w")),           NoSas,       &["Service_SetProperties"]).body(XML_BYTES_MAX).built(),
+    Operation::row(GetBlobServiceProperties,        &[Get],       Account,   restype_comp("service", "properties"),              200, No,  Never,     Ignored,  account("s", AnyOf("r")),           NoSas,       &["Service_GetProperties"]).built(),
+    Operation::row(GetBlobServiceStats,             &[Get],       Account,   restype_comp("service", "stats"),                   200, No,  Never,     Ignored,  account("s", AnyOf("r")),           NoSas,       &["Service_GetStatistics"]).built(),
+    Operation::row(GetBlobUserDelegationKey,        &[Post],      Account,   restype_comp("service", "userdelegationkey"),       200, No,  Never,     Ignored,  NO_SAS,                             NoSas,       &["Service_GetUserDelegationKey"]).body(XML_BYTES_MAX).reads().token(Delegation).built(),
+    Operation::row(GetAccountInformation,           &[Get, Head], Account,   restype_comp("account", "properties"),              200, No,  Never,     Ignored,  account("sco", Whatever),           Whatever,    &["Service_GetAccountInfo"]).built(),
+    Operation::row(GetContainerAccountInformation,  &[Get, Head], Container, restype_comp("account", "properties"),              200, No,  Never,     Ignored,  account("sco", Whatever),           Whatever,    &["Container_GetAccountInfo"]).built(),
+    Operation::row(GetBlobAccountInformation,       &[Get, Head], Blob,      restype_comp("account", "properties"),              200, No,  Never,     Ignored,  account("sco", Whatever),           Whatever,    &["Blob_GetAccountInfo"]).built(),
     Operation::row(SubmitBatch,                     &[Post],      Account,   comp("batch"),                                      202, No,  Never,     Ignored,  account("sco", Whatever),           NoSas,       &["Service_SubmitBatch"]).body(BATCH_BYTES_MAX),
     Operation::row(FindBlobsByTags,                 &[Get],       Account,   comp("blobs"),                                      200, No,  Never,     Ignored,  account("o", AnyOf("f")),           NoSas,       &["Service_FilterBlobs"]),
     Operation::row(ListContainers,                  &[Get],       Account,   comp("list"),                                       200, No,  Never,     Ignored,  account("s", AnyOf("l")),           NoSas,       &["Service_ListContainersSegment"]).built(),
@@ -41,8 +42,8 @@ pub const BLOB: &[Operation] = &[
     Operation::row(GetContainerProperties,          &[Get, Head], Container, restype("container"),                               200, Yes, Never,     IfGiven,  account("c", AnyOf("r")),           NoSas,       &["Container_GetProperties"]).anonymous(OfPublicContainer).built(),
     Operation::row(GetContainerMetadata,            &[Get, Head], Container, restype_comp("container", "metadata"),              200, Yes, Never,     IfGiven,  account("c", AnyOf("r")),           NoSas,       &[]).anonymous(OfPublicContainer).built(),
     Operation::row(SetContainerMetadata,            &[Put],       Container, restype_comp("container", "metadata"),              200, Yes, OnWrite,   IfGiven,  account("c", AnyOf("w")),           NoSas,       &["Container_SetMetadata"]).built(),
-    Operation::row(GetContainerAcl,                 &[Get, Head], Container, restype_comp("container", "acl"),                   200, Yes, Never,     IfGiven,  NO_SAS,                             NoSas,       &["Container_GetAccessPolicy"]).built(),
-    Operation::row(SetContainerAcl,                 &[Put],       Container, restype_comp("container", "acl"),                   200, Yes, OnWrite,   IfGiven,  NO_SAS,                             NoSas,       &["Container_SetAccessPolicy"]).body(XML_BYTES_MAX).built(),
+    Operation::row(GetContainerAcl,                 &[Get, Head], Container, restype_comp("container", "acl"),                   200, Yes, Never,     IfGiven,  NO_SAS,                             NoSas,       &["Container_GetAccessPolicy"]).built().token(Acl),
+    Operation::row(SetContainerAcl,                 &[Put],       Container, restype_comp("container", "acl"),                   200, Yes, OnWrite,   IfGiven,  NO_SAS,                             NoSas,       &["Container_SetAccessPolicy"]).body(XML_BYTES_MAX).built().token(Acl),
     Operation::row(AcquireContainerLease,           &[Put],       Container, restype_comp("container", "lease").when(&[HeaderIs(ACTION, "acquire")]), 201, Yes, OnWrite, Acts, account("c", AnyOf("w")),    NoSas,       &["Container_AcquireLease"]),
     Operation::row(RenewContainerLease,             &[Put],       Container, restype_comp("container", "lease").when(&[HeaderIs(ACTION, "renew")]),   200, Yes, OnWrite, Acts, account("c", AnyOf("w")),    NoSas,       &["Container_RenewLease"]),
     Operation::row(ChangeContainerLease,            &[Put],       Container, restype_comp("container", "lease").when(&[HeaderIs(ACTION, "change")]),  200, Yes, OnWrite, Acts, account("c", AnyOf("w")),    NoSas,       &["Container_ChangeLease"]),

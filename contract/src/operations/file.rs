@@ -9,6 +9,7 @@ use super::OperationId::*;
 use super::Resource::{Account, Anything, Directory, File, Share};
 use super::ReturnsEtag::{No, Yes};
 use super::Test::{HeaderIs, HeaderNotSent, HeaderSent};
+use super::TokenNeeds::{Acl, Delegation};
 use super::{NO_SAS, Operation, account, comp, plain, restype, restype_comp};
 use crate::limits::{FILE_PERMISSION_BODY_BYTES_MAX, PUT_RANGE_BYTES_MAX, XML_BYTES_MAX};
 
@@ -18,11 +19,11 @@ const ACTION: &str = "x-ms-lease-action";
 #[rustfmt::skip]
 pub const FILE: &[Operation] = &[
     //             id                         method        on         chosen by                                          ok   etag conditions lease  account SAS                 service SAS  published
-    Operation::row(PreflightFile,             &[Options],   Anything,  plain(),                                           200, No,  Never, Ignored,  NO_SAS,                    NoSas,       &[]).anonymous(Always),
-    Operation::row(SetFileServiceProperties,  &[Put],       Account,   restype_comp("service", "properties"),             202, No,  Never, Ignored,  account("s", AnyOf("w")),  NoSas,       &["Service_SetProperties"]).body(XML_BYTES_MAX),
-    Operation::row(GetFileServiceProperties,  &[Get],       Account,   restype_comp("service", "properties"),             200, No,  Never, Ignored,  account("s", AnyOf("r")),  NoSas,       &["Service_GetProperties"]),
+    Operation::row(PreflightFile,             &[Options],   Anything,  plain(),                                           200, No,  Never, Ignored,  NO_SAS,                    NoSas,       &[]).anonymous(Always).built(),
+    Operation::row(SetFileServiceProperties,  &[Put],       Account,   restype_comp("service", "properties"),             202, No,  Never, Ignored,  account("s", AnyOf("w")),  NoSas,       &["Service_SetProperties"]).body(XML_BYTES_MAX).built(),
+    Operation::row(GetFileServiceProperties,  &[Get],       Account,   restype_comp("service", "properties"),             200, No,  Never, Ignored,  account("s", AnyOf("r")),  NoSas,       &["Service_GetProperties"]).built(),
     Operation::row(ListShares,                &[Get],       Account,   comp("list"),                                      200, No,  Never, Ignored,  account("s", AnyOf("l")),  NoSas,       &["Service_ListSharesSegment"]),
-    Operation::row(GetFileUserDelegationKey,  &[Post],      Account,   restype_comp("service", "userdelegationkey"),      200, No,  Never, Ignored,  NO_SAS,                    NoSas,       &["Service_GetUserDelegationKey"]).body(XML_BYTES_MAX).reads(),
+    Operation::row(GetFileUserDelegationKey,  &[Post],      Account,   restype_comp("service", "userdelegationkey"),      200, No,  Never, Ignored,  NO_SAS,                    NoSas,       &["Service_GetUserDelegationKey"]).body(XML_BYTES_MAX).reads().token(Delegation).built(),
 
     Operation::row(CreateShare,               &[Put],       Share,     restype("share"),                                  201, Yes, Never, Ignored,  account("c", AnyOf("cw")), NoSas,       &["Share_Create"]),
     Operation::row(GetShareProperties,        &[Get, Head], Share,     restype("share"),                                  200, Yes, Never, IfGiven,  account("c", AnyOf("r")),  NoSas,       &["Share_GetProperties"]),
@@ -32,8 +33,8 @@ pub const FILE: &[Operation] = &[
     Operation::row(DeleteShare,               &[Delete],    Share,     restype("share"),                                  202, No,  Never, IfLeased, account("c", AnyOf("d")),  NoSas,       &["Share_Delete"]),
     Operation::row(SnapshotShare,             &[Put],       Share,     restype_comp("share", "snapshot"),                 201, Yes, Never, Ignored,  account("c", AnyOf("cw")), NoSas,       &["Share_CreateSnapshot"]),
     Operation::row(RestoreShare,              &[Put],       Share,     restype_comp("share", "undelete"),                 201, Yes, Never, Ignored,  account("c", AnyOf("w")),  NoSas,       &["Share_Restore"]),
-    Operation::row(GetShareAcl,               &[Get, Head], Share,     restype_comp("share", "acl"),                      200, Yes, Never, IfGiven,  NO_SAS,                    NoSas,       &["Share_GetAccessPolicy"]),
-    Operation::row(SetShareAcl,               &[Put],       Share,     restype_comp("share", "acl"),                      200, Yes, Never, IfGiven,  NO_SAS,                    NoSas,       &["Share_SetAccessPolicy"]).body(XML_BYTES_MAX),
+    Operation::row(GetShareAcl,               &[Get, Head], Share,     restype_comp("share", "acl"),                      200, Yes, Never, IfGiven,  NO_SAS,                    NoSas,       &["Share_GetAccessPolicy"]).token(Acl),
+    Operation::row(SetShareAcl,               &[Put],       Share,     restype_comp("share", "acl"),                      200, Yes, Never, IfGiven,  NO_SAS,                    NoSas,       &["Share_SetAccessPolicy"]).body(XML_BYTES_MAX).token(Acl),
     Operation::row(GetShareStats,             &[Get],       Share,     restype_comp("share", "stats"),                    200, Yes, Never, IfGiven,  account("c", AnyOf("r")),  NoSas,       &["Share_GetStatistics"]),
     Operation::row(CreateSharePermission,     &[Put],       Share,     restype_comp("share", "filepermission"),           201, No,  Never, Ignored,  account("c", AnyOf("w")),  NoSas,       &["Share_CreatePermission"]).body(FILE_PERMISSION_BODY_BYTES_MAX),
     Operation::row(GetSharePermission,        &[Get],       Share,     restype_comp("share", "filepermission"),           200, No,  Never, Ignored,  account("c", AnyOf("r")),  NoSas,       &["Share_GetPermission"]),

@@ -9,24 +9,25 @@ use super::OperationId::*;
 use super::Resource::{Account, Anything, Message, Messages, Queue};
 use super::ReturnsEtag::No;
 use super::Test::{QueryIs, QueryIsNot};
+use super::TokenNeeds::{Acl, Delegation};
 use super::{NO_SAS, Operation, account, comp, plain, restype_comp};
 use crate::limits::{QUEUE_MESSAGE_BODY_BYTES_MAX, XML_BYTES_MAX};
 
 #[rustfmt::skip]
 pub const QUEUE: &[Operation] = &[
     //             id                         method        on         chosen by                                      ok   etag conditions lease   account SAS                service SAS  published
-    Operation::row(PreflightQueue,            &[Options],   Anything,  plain(),                                       200, No, Never, Ignored, NO_SAS,                    NoSas,       &[]).anonymous(Always),
-    Operation::row(SetQueueServiceProperties, &[Put],       Account,   restype_comp("service", "properties"),         202, No, Never, Ignored, account("s", AnyOf("w")),  NoSas,       &["Service_SetProperties"]).body(XML_BYTES_MAX),
-    Operation::row(GetQueueServiceProperties, &[Get],       Account,   restype_comp("service", "properties"),         200, No, Never, Ignored, account("s", AnyOf("r")),  NoSas,       &["Service_GetProperties"]),
-    Operation::row(GetQueueServiceStats,      &[Get],       Account,   restype_comp("service", "stats"),              200, No, Never, Ignored, account("s", AnyOf("r")),  NoSas,       &["Service_GetStatistics"]),
-    Operation::row(GetQueueUserDelegationKey, &[Post],      Account,   restype_comp("service", "userdelegationkey"),  200, No, Never, Ignored, NO_SAS,                    NoSas,       &["Service_GetUserDelegationKey"]).body(XML_BYTES_MAX).reads(),
+    Operation::row(PreflightQueue,            &[Options],   Anything,  plain(),                                       200, No, Never, Ignored, NO_SAS,                    NoSas,       &[]).anonymous(Always).built(),
+    Operation::row(SetQueueServiceProperties, &[Put],       Account,   restype_comp("service", "properties"),         202, No, Never, Ignored, account("s", AnyOf("w")),  NoSas,       &["Service_SetProperties"]).body(XML_BYTES_MAX).built(),
+    Operation::row(GetQueueServiceProperties, &[Get],       Account,   restype_comp("service", "properties"),         200, No, Never, Ignored, account("s", AnyOf("r")),  NoSas,       &["Service_GetProperties"]).built(),
+    Operation::row(GetQueueServiceStats,      &[Get],       Account,   restype_comp("service", "stats"),              200, No, Never, Ignored, account("s", AnyOf("r")),  NoSas,       &["Service_GetStatistics"]).built(),
+    Operation::row(GetQueueUserDelegationKey, &[Post],      Account,   restype_comp("service", "userdelegationkey"),  200, No, Never, Ignored, NO_SAS,                    NoSas,       &["Service_GetUserDelegationKey"]).body(XML_BYTES_MAX).reads().token(Delegation).built(),
     Operation::row(ListQueues,                &[Get],       Account,   comp("list"),                                  200, No, Never, Ignored, account("s", AnyOf("l")),  NoSas,       &["Service_ListQueuesSegment"]),
     Operation::row(CreateQueue,               &[Put],       Queue,     plain(),                                       201, No, Never, Ignored, account("c", AnyOf("cw")), NoSas,       &["Queue_Create"]),
     Operation::row(DeleteQueue,               &[Delete],    Queue,     plain(),                                       204, No, Never, Ignored, account("c", AnyOf("d")),  NoSas,       &["Queue_Delete"]),
     Operation::row(GetQueueMetadata,          &[Get, Head], Queue,     comp("metadata"),                              200, No, Never, Ignored, account("c", AnyOf("r")),  AnyOf("r"),  &["Queue_GetProperties"]),
     Operation::row(SetQueueMetadata,          &[Put],       Queue,     comp("metadata"),                              204, No, Never, Ignored, account("c", AnyOf("w")),  NoSas,       &["Queue_SetMetadata"]),
-    Operation::row(GetQueueAcl,               &[Get, Head], Queue,     comp("acl"),                                   200, No, Never, Ignored, NO_SAS,                    NoSas,       &["Queue_GetAccessPolicy"]),
-    Operation::row(SetQueueAcl,               &[Put],       Queue,     comp("acl"),                                   204, No, Never, Ignored, NO_SAS,                    NoSas,       &["Queue_SetAccessPolicy"]).body(XML_BYTES_MAX),
+    Operation::row(GetQueueAcl,               &[Get, Head], Queue,     comp("acl"),                                   200, No, Never, Ignored, NO_SAS,                    NoSas,       &["Queue_GetAccessPolicy"]).token(Acl),
+    Operation::row(SetQueueAcl,               &[Put],       Queue,     comp("acl"),                                   204, No, Never, Ignored, NO_SAS,                    NoSas,       &["Queue_SetAccessPolicy"]).body(XML_BYTES_MAX).token(Acl),
     Operation::row(PutMessage,                &[Post],      Messages,  plain(),                                       201, No, Never, Ignored, account("o", AnyOf("a")),  AnyOf("a"),  &["Messages_Enqueue"]).body(QUEUE_MESSAGE_BODY_BYTES_MAX),
     Operation::row(GetMessages,               &[Get],       Messages,  plain().when(&[QueryIsNot("peekonly", "true")]), 200, No, Never, Ignored, account("o", AnyOf("p")), AnyOf("p"), &["Messages_Dequeue"]).writes(),
     Operation::row(PeekMessages,              &[Get],       Messages,  plain().when(&[QueryIs("peekonly", "true")]),  200, No, Never, Ignored, account("o", AnyOf("r")),  AnyOf("r"),  &["Messages_Peek"]),

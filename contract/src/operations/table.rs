@@ -9,6 +9,7 @@ use super::OperationId::*;
 use super::Resource::{Account, Anything, Entities, Entity, Table, TableBatch, Tables};
 use super::ReturnsEtag::{No, Yes};
 use super::Test::{HeaderNotSent, HeaderSent};
+use super::TokenNeeds::Acl;
 use super::{NO_SAS, Operation, account, comp, plain, restype_comp};
 use crate::limits::{TABLE_BATCH_BYTES_MAX, TABLE_ENTITY_BODY_BYTES_MAX, XML_BYTES_MAX};
 
@@ -17,16 +18,16 @@ const IF_MATCH: &str = "If-Match";
 #[rustfmt::skip]
 pub const TABLE: &[Operation] = &[
     //             id                         method          on          chosen by                                ok   etag conditions     lease  account SAS                 service SAS  published
-    Operation::row(PreflightTable,            &[Options],       Anything,   plain(),                                 200, No,  Never,         Ignored, NO_SAS,                    NoSas,       &[]).anonymous(Always),
-    Operation::row(SetTableServiceProperties, &[Put],           Account,    restype_comp("service", "properties"),   202, No,  Never,         Ignored, account("s", AnyOf("w")),  NoSas,       &["Service_SetProperties"]).body(XML_BYTES_MAX),
-    Operation::row(GetTableServiceProperties, &[Get],           Account,    restype_comp("service", "properties"),   200, No,  Never,         Ignored, account("s", AnyOf("r")),  NoSas,       &["Service_GetProperties"]),
-    Operation::row(GetTableServiceStats,      &[Get],           Account,    restype_comp("service", "stats"),        200, No,  Never,         Ignored, account("s", AnyOf("r")),  NoSas,       &["Service_GetStatistics"]),
+    Operation::row(PreflightTable,            &[Options],       Anything,   plain(),                                 200, No,  Never,         Ignored, NO_SAS,                    NoSas,       &[]).anonymous(Always).built(),
+    Operation::row(SetTableServiceProperties, &[Put],           Account,    restype_comp("service", "properties"),   202, No,  Never,         Ignored, account("s", AnyOf("w")),  NoSas,       &["Service_SetProperties"]).body(XML_BYTES_MAX).built(),
+    Operation::row(GetTableServiceProperties, &[Get],           Account,    restype_comp("service", "properties"),   200, No,  Never,         Ignored, account("s", AnyOf("r")),  NoSas,       &["Service_GetProperties"]).built(),
+    Operation::row(GetTableServiceStats,      &[Get],           Account,    restype_comp("service", "stats"),        200, No,  Never,         Ignored, account("s", AnyOf("r")),  NoSas,       &["Service_GetStatistics"]).built(),
     Operation::row(QueryTables,               &[Get],           Tables,     plain(),                                 200, No,  Never,         Ignored, account("c", AnyOf("l")),  NoSas,       &["Table_Query"]),
     Operation::row(CreateTable,               &[Post],          Tables,     plain(),                                 201, No,  Never,         Ignored, account("c", AnyOf("cw")), NoSas,       &["Table_Create"]).body(XML_BYTES_MAX),
     Operation::row(GetTable,                  &[Get],           Table,      plain(),                                 200, No,  Never,         Ignored, account("c", AnyOf("l")),  NoSas,       &[]),
     Operation::row(DeleteTable,               &[Delete],        Table,      plain(),                                 204, No,  Never,         Ignored, account("c", AnyOf("d")),  NoSas,       &["Table_Delete"]),
-    Operation::row(GetTableAcl,               &[Get, Head],     Entities,   comp("acl"),                             200, No,  Never,         Ignored, NO_SAS,                    NoSas,       &["Table_GetAccessPolicy"]),
-    Operation::row(SetTableAcl,               &[Put],           Entities,   comp("acl"),                             204, No,  Never,         Ignored, NO_SAS,                    NoSas,       &["Table_SetAccessPolicy"]).body(XML_BYTES_MAX),
+    Operation::row(GetTableAcl,               &[Get, Head],     Entities,   comp("acl"),                             200, No,  Never,         Ignored, NO_SAS,                    NoSas,       &["Table_GetAccessPolicy"]).token(Acl),
+    Operation::row(SetTableAcl,               &[Put],           Entities,   comp("acl"),                             204, No,  Never,         Ignored, NO_SAS,                    NoSas,       &["Table_SetAccessPolicy"]).body(XML_BYTES_MAX).token(Acl),
     Operation::row(QueryEntities,             &[Get],           Entities,   plain(),                                 200, No,  Never,         Ignored, account("o", AnyOf("r")),  AnyOf("r"),  &["Table_QueryEntities"]),
     Operation::row(InsertEntity,              &[Post],          Entities,   plain(),                                 201, Yes, Never,         Ignored, account("o", AnyOf("a")),  AnyOf("a"),  &["Table_InsertEntity"]).body(TABLE_ENTITY_BODY_BYTES_MAX),
     Operation::row(GetEntity,                 &[Get],           Entity,     plain(),                                 200, Yes, Never,         Ignored, account("o", AnyOf("r")),  AnyOf("r"),  &["Table_QueryEntityWithPartitionAndRowKey"]),
