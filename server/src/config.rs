@@ -7,7 +7,9 @@ use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use contract::Service;
+use contract::roles::{ROLES, Role};
 use http::account::Account;
+use http::tokens::{Assignment, Tokens};
 use serde::Deserialize;
 use tracing::level_filters::LevelFilter;
 
@@ -104,6 +106,7 @@ struct ConfigFile {
     allow_published_key_on_network: bool,
     #[serde(default)]
     account: BTreeMap<String, AccountSettings>,
+    tokens: Option<TokenSettings>,
 }
 
 /// `[account.NAME]`
@@ -111,6 +114,30 @@ struct ConfigFile {
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct AccountSettings {
     keys: Vec<String>,
+}
+
+/// `[tokens]`: whose bearer tokens are trusted. Only in the file: it is too much for a command line.
+#[derive(Deserialize, Debug)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct TokenSettings {
+    issuers: Vec<String>,
+    #[serde(default)]
+    audiences: Vec<String>,
+    /// A file with the issuers' JSON Web Key Set, read at start and at SIGHUP.
+    keys: PathBuf,
+    authority: Option<String>,
+    #[serde(default)]
+    assign: Vec<AssignmentSettings>,
+}
+
+/// `[[tokens.assign]]`
+#[derive(Deserialize, Debug)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct AssignmentSettings {
+    principal: String,
+    role: String,
+    account: Option<String>,
+    within: Option<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Deserialize)]
@@ -161,6 +188,7 @@ pub struct Settings {
     ports: [Port; 4],
     pub durability: embedded::Durability,
     pub accounts: Vec<Account>,
+    pub tokens: Option<Tokens>,
     pub log: LevelFilter,
     pub tls: Option<TlsFiles>,
     allow_published_key_on_network: bool,
@@ -215,6 +243,7 @@ impl Settings {
             ports,
             durability,
             accounts: accounts(&flags.account, &file.account)?,
+            tokens: file.tokens.map(tokens).transpose()?,
             log,
             tls,
             allow_published_key_on_network: flags.allow_published_key_on_network || file.allow_published_key_on_network,
@@ -284,6 +313,23 @@ fn accounts(flags: &[String], file: &BTreeMap<String, AccountSettings>) -> Resul
     Ok(accounts)
 }
 
+fn tokens(settings: TokenSettings) -> Result<Tokens, String> {
+    let path = settings.keys.display();
+    let keys =
+        std::fs::read_to_string(&settings.keys).map_err(|error| format!("[tokens]: cannot read {path}: {error}"))?;
+    let mut assignments = Vec::new();
+    for assignment in settings.assign {
+        let role = Role::named(&assignment.role).ok_or_else(|| {
+            let known: Vec<&str> = ROLES.iter().map(|role| role.name).collect();
+            format!("[[tokens.assign]]: \"{}\" is no role; there are: {}", assignment.role, known.join(", "))
+        })?;
+        let AssignmentSettings { principal, account, within, .. } = assignment;
+        assignments.push(Assignment { principal, role, account, within });
+    }
+    Tokens::new(settings.issuers, settings.audiences, &keys, assignments, settings.authority)
+        .map_err(|error| format!("[tokens] with keys from {path}: {error}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -330,6 +376,13 @@ mod tests {
             (&[], "blob-prot = 1", "blob-prot"),
             (&[], "log = \"loud\"", "no level"),
             (&[], "[account.ABC]\nkeys = [\"a2V5\"]", "lower-case"),
+            (&[], "[tokens]\nissuers = [\"i\"]\nkeys = \"nowhere.json\"", "cannot read nowhere.json"),
+            (&[], "[tokens]\nissuers = [\"i\"]\nkeys = \"/dev/null\"", "not JSON"),
+            (
+                &[],
+                "[tokens]\nissuers = [\"i\"]\nkeys = \"/dev/null\"\n[[tokens.assign]]\nprincipal = \"p\"\nrole = \"King\"",
+                "Storage Blob Data Reader",
+            ),
         ] {
             let error = gather(arguments, file).err().unwrap_or_default();
             assert!(error.contains(words), "{arguments:?} {file}: {error}");

@@ -62,6 +62,12 @@ async fn serve(settings: Settings, line: CommandLine) -> Result<(), String> {
     finish_deletions(&shell, &settings.accounts).await?;
 
     let app = Arc::new(App::new(shell, settings.accounts.clone()));
+    app.set_tokens(settings.tokens.clone());
+    if settings.tokens.is_some() && acceptor.is_none() {
+        tracing::warn!(
+            "bearer tokens are configured and TLS is not: none will be accepted, they are only taken over https"
+        );
+    }
     let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let mut listeners = Vec::new();
     for service in Service::ALL {
@@ -82,7 +88,7 @@ async fn serve(settings: Settings, line: CommandLine) -> Result<(), String> {
     loop {
         tokio::select! {
             stopped = &mut stop => break stopped.map_err(|error| format!("cannot wait for signals: {error}"))?,
-            _ = hangup.recv() => read_accounts_again(&app, &line).await,
+            _ = hangup.recv() => read_credentials_again(&app, &line).await,
         }
     }
     tracing::info!("stopping: finishing the requests under way");
@@ -96,19 +102,20 @@ async fn serve(settings: Settings, line: CommandLine) -> Result<(), String> {
     Ok(())
 }
 
-/// SIGHUP: keys and accounts as the file says now. Anything else in it holds from the next start; a file that cannot be used changes
+/// SIGHUP: accounts, their keys and whose bearer tokens are trusted, as the file says now. Anything else in it holds from the next start; a file that cannot be used changes
 /// nothing.
-async fn read_accounts_again(app: &App, line: &CommandLine) {
+async fn read_credentials_again(app: &App, line: &CommandLine) {
     let reading = async {
         let settings = Settings::gather(line.clone())?;
         settings.refuse_published_key_on_network()?;
         finish_deletions(&app.shell, &settings.accounts).await?;
-        Ok::<_, String>(settings.accounts)
+        Ok::<_, String>(settings)
     };
     match reading.await {
-        Ok(accounts) => {
-            tracing::info!(accounts = accounts.len(), "accounts and keys were read again");
-            app.set_accounts(accounts);
+        Ok(settings) => {
+            tracing::info!(accounts = settings.accounts.len(), "accounts and keys were read again");
+            app.set_accounts(settings.accounts);
+            app.set_tokens(settings.tokens);
         }
         Err(error) => tracing::error!(%error, "accounts and keys stay as they are"),
     }

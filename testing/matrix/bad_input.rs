@@ -97,7 +97,7 @@ async fn metadata_that_is_too_much() {
     let answer = world.send(&large).await;
     assert_eq!((answer.status, answer.code()), (400, "MetadataTooLarge"));
     let sas = testing::AccountSas::all(world.clock.now());
-    let twice = Request::new("PUT new-box?restype=container").with_sas(&sas);
+    let twice = Request::new("PUT new-box?restype=container").with_sas(sas.parameters());
     let answer = world.send(&twice.header("x-ms-meta-a", "1").header("x-ms-meta-A", "2")).await;
     assert_eq!((answer.status, answer.code()), (400, "InvalidMetadata"));
 }
@@ -171,7 +171,7 @@ async fn bodies_that_lie() {
     assert_eq!((answer.status, answer.text().contains("<MaxLimit>67108864</MaxLimit>")), (413, true));
     // A PUT with neither length nor chunks.
     let sas = testing::AccountSas::all(world.clock.now());
-    let bare = Request::new("PUT box/b").with_sas(&sas).header("x-ms-blob-type", "BlockBlob");
+    let bare = Request::new("PUT box/b").with_sas(sas.parameters()).header("x-ms-blob-type", "BlockBlob");
     let text = String::from_utf8(bare.bytes(world.clock.now())).expect("text").replace("Content-Length: 0\r\n", "");
     let answer = world.send_raw(text.as_bytes()).await;
     assert_eq!((answer.status, answer.code()), (411, "MissingContentLengthHeader"));

@@ -1,11 +1,22 @@
 //! For each operation a request that succeeds, and the world it succeeds in: container `box` with blob `b`.
 
-use contract::operations::{Operation, Resource, Test};
+use contract::operations::{Operation, Resource, Test, TokenNeeds};
+use contract::roles::ROLES;
 use contract::{OperationId, Service};
-use testing::{Answer, Request, World};
+use env::Clock;
+use testing::{Answer, Issuer, Request, World};
+
+/// Pages of `http://page` may ask for anything that the example of a preflight asks for.
+const PROPERTIES: &str = "<StorageServiceProperties><Cors><CorsRule><AllowedOrigins>http://page</AllowedOrigins>\
+    <AllowedMethods>PUT</AllowedMethods><AllowedHeaders>x-ms-*</AllowedHeaders><ExposedHeaders>x-ms-*</ExposedHeaders>\
+    <MaxAgeInSeconds>60</MaxAgeInSeconds></CorsRule></Cors></StorageServiceProperties>";
 
 pub async fn world() -> World {
     let world = World::new().await;
+    for service in Service::ALL {
+        let set = Request::new("PUT ?restype=service&comp=properties").of(service).body(PROPERTIES);
+        assert_eq!(world.send(&set).await.status, 202);
+    }
     for request in [
         Request::new("PUT box?restype=container"),
         Request::new("PUT box/b").header("x-ms-blob-type", "BlockBlob").body("content"),
@@ -14,6 +25,17 @@ pub async fn world() -> World {
     }
     world.clock.advance_seconds(10);
     world
+}
+
+/// Sends with the credential that the operation needs: the account's key, or a token where only that suffices.
+pub async fn send(world: &World, row: &Operation, request: &Request) -> Answer {
+    if row.token != TokenNeeds::Delegation {
+        return world.send(request).await;
+    }
+    let issuer = Issuer::new();
+    world.app.set_tokens(Some(issuer.tokens(&ROLES.iter().map(|role| role.name).collect::<Vec<_>>())));
+    let token = issuer.token(&Issuer::claims(world.clock.now()));
+    world.send_secure(&request.clone().with_bearer(&token)).await
 }
 
 /// The rows that are built, and so have an example that succeeds.
@@ -27,26 +49,57 @@ pub fn every() -> impl Iterator<Item = (Service, &'static Operation)> {
 }
 
 pub fn example(row: &Operation) -> Request {
+    use OperationId::*;
+    let preflight = |service| {
+        let request = Request::new("OPTIONS box/b").of(service).header("Origin", "http://page");
+        request.header("Access-Control-Request-Method", "PUT").header("Access-Control-Request-Headers", "x-ms-date")
+    };
+    let properties =
+        |method: &str, service| Request::new(&format!("{method} ?restype=service&comp=properties")).of(service);
+    let stats = |service| {
+        let mut request = Request::new("GET ?restype=service&comp=stats").of(service);
+        request.path = request.path.replacen("/devstoreaccount1/", "/devstoreaccount1-secondary/", 1);
+        request
+    };
+    let delegation_key = |service| {
+        let info = "<KeyInfo><Start>2026-01-02T03:00:00Z</Start><Expiry>2026-01-03T03:00:00Z</Expiry></KeyInfo>";
+        Request::new("POST ?restype=service&comp=userdelegationkey").of(service).body(info)
+    };
     match row.id {
-        OperationId::ListContainers => Request::new("GET ?comp=list"),
-        OperationId::CreateContainer => Request::new("PUT new-box?restype=container"),
-        OperationId::GetContainerProperties => Request::new("GET box?restype=container"),
-        OperationId::GetContainerMetadata => Request::new("GET box?restype=container&comp=metadata"),
-        OperationId::SetContainerMetadata => {
-            Request::new("PUT box?restype=container&comp=metadata").header("x-ms-meta-a", "1")
-        }
-        OperationId::GetContainerAcl => Request::new("GET box?restype=container&comp=acl"),
-        OperationId::SetContainerAcl => {
-            Request::new("PUT box?restype=container&comp=acl").header("x-ms-blob-public-access", "blob")
-        }
-        OperationId::DeleteContainer => Request::new("DELETE box?restype=container"),
-        OperationId::ListBlobs => Request::new("GET box?restype=container&comp=list"),
-        OperationId::PutBlockBlob => {
-            Request::new("PUT box/b").header("x-ms-blob-type", "BlockBlob").body("other content")
-        }
-        OperationId::GetBlob => Request::new("GET box/b"),
-        OperationId::GetBlobProperties => Request::new("HEAD box/b"),
-        OperationId::DeleteBlob => Request::new("DELETE box/b"),
+        PreflightBlob => preflight(Service::Blob),
+        PreflightQueue => preflight(Service::Queue),
+        PreflightTable => preflight(Service::Table),
+        PreflightFile => preflight(Service::File),
+        GetBlobServiceProperties => properties("GET", Service::Blob),
+        GetQueueServiceProperties => properties("GET", Service::Queue),
+        GetTableServiceProperties => properties("GET", Service::Table),
+        GetFileServiceProperties => properties("GET", Service::File),
+        SetBlobServiceProperties => properties("PUT", Service::Blob).body(PROPERTIES),
+        SetQueueServiceProperties => properties("PUT", Service::Queue).body(PROPERTIES),
+        SetTableServiceProperties => properties("PUT", Service::Table).body(PROPERTIES),
+        SetFileServiceProperties => properties("PUT", Service::File).body(PROPERTIES),
+        GetBlobServiceStats => stats(Service::Blob),
+        GetQueueServiceStats => stats(Service::Queue),
+        GetTableServiceStats => stats(Service::Table),
+        GetBlobUserDelegationKey => delegation_key(Service::Blob),
+        GetQueueUserDelegationKey => delegation_key(Service::Queue),
+        GetFileUserDelegationKey => delegation_key(Service::File),
+        GetAccountInformation => Request::new("GET ?restype=account&comp=properties"),
+        GetContainerAccountInformation => Request::new("GET box?restype=account&comp=properties"),
+        GetBlobAccountInformation => Request::new("GET box/b?restype=account&comp=properties"),
+        ListContainers => Request::new("GET ?comp=list"),
+        CreateContainer => Request::new("PUT new-box?restype=container"),
+        GetContainerProperties => Request::new("GET box?restype=container"),
+        GetContainerMetadata => Request::new("GET box?restype=container&comp=metadata"),
+        SetContainerMetadata => Request::new("PUT box?restype=container&comp=metadata").header("x-ms-meta-a", "1"),
+        GetContainerAcl => Request::new("GET box?restype=container&comp=acl"),
+        SetContainerAcl => Request::new("PUT box?restype=container&comp=acl").header("x-ms-blob-public-access", "blob"),
+        DeleteContainer => Request::new("DELETE box?restype=container"),
+        ListBlobs => Request::new("GET box?restype=container&comp=list"),
+        PutBlockBlob => Request::new("PUT box/b").header("x-ms-blob-type", "BlockBlob").body("other content"),
+        GetBlob => Request::new("GET box/b"),
+        GetBlobProperties => Request::new("HEAD box/b"),
+        DeleteBlob => Request::new("DELETE box/b"),
         id => panic!("{id:?} is built and has no example yet"),
     }
 }

@@ -4,5 +4,7 @@
 mod authorization;
 mod bad_input;
 mod conditions;
+mod cors;
 mod examples;
 mod rows;
+mod tokens;

@@ -1,9 +1,13 @@
 //! The server in a box: the real front end, rules and turns over any engine, with a clock and ids that a test scripts. A request goes
 //! in as bytes and its answer comes out as bytes, through the same connection code that a socket would have.
 
+mod issuer;
 mod request;
+mod sas;
 pub mod sim;
 mod world;
 
-pub use request::{AccountSas, Answer, Request};
+pub use issuer::{Issuer, PRINCIPAL, TENANT};
+pub use request::{ACCOUNT, Answer, KEY, Request};
+pub use sas::{AccountSas, DelegationKey, ServiceSas};
 pub use world::World;

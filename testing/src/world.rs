@@ -50,15 +50,24 @@ impl World {
         self.send_raw_to(request.service, &request.bytes(self.clock.now())).await
     }
 
+    /// The same over TLS, as far as the server can tell.
+    pub async fn send_secure(&self, request: &Request) -> Answer {
+        self.converse(request.service, true, &request.bytes(self.clock.now())).await
+    }
+
     /// Sends bytes as they are to the Blob service and reads until the server closes.
     pub async fn send_raw(&self, bytes: &[u8]) -> Answer {
         self.send_raw_to(Service::Blob, bytes).await
     }
 
     pub async fn send_raw_to(&self, service: Service, bytes: &[u8]) -> Answer {
+        self.converse(service, false, bytes).await
+    }
+
+    async fn converse(&self, service: Service, tls: bool, bytes: &[u8]) -> Answer {
         let (mut client, mut server) = tokio::io::duplex(64 * 1024);
         let client_ip = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let connection = ServiceConnection::new(service, self.app.clone(), client_ip, false);
+        let connection = ServiceConnection::new(service, self.app.clone(), client_ip, tls);
         let (_drain, draining) = watch::channel(false);
         let serving = async {
             let limits = Limits::default();

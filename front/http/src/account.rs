@@ -25,6 +25,23 @@ pub struct Account {
 #[derive(Clone)]
 pub struct AccountKey(Hmac<Sha256>);
 
+/// A key derived from an account's, to be told to the one who asked for it.
+pub struct DerivedKey {
+    value: String,
+    key: AccountKey,
+}
+
+impl DerivedKey {
+    /// Its Base64: a secret.
+    pub fn reveal(&self) -> &str {
+        &self.value
+    }
+
+    pub fn key(&self) -> &AccountKey {
+        &self.key
+    }
+}
+
 impl AccountKey {
     /// From Base64; `None` if it is not, or is empty.
     pub fn parse(text: &str) -> Option<AccountKey> {
@@ -37,6 +54,15 @@ impl AccountKey {
         let mut mac = self.0.clone();
         mac.update(string_to_sign.as_bytes());
         mac.verify_slice(signature).is_ok()
+    }
+
+    /// A key of its own for what `name` says; without this one nobody can tell its value.
+    pub fn derive(&self, name: &str) -> DerivedKey {
+        let mut mac = self.0.clone();
+        mac.update(name.as_bytes());
+        let bytes = mac.finalize().into_bytes();
+        let key = AccountKey(Hmac::new_from_slice(&bytes).expect("a key may have any length"));
+        DerivedKey { value: STANDARD.encode(bytes), key }
     }
 
     pub fn sign(&self, string_to_sign: &str) -> String {

@@ -5,16 +5,20 @@ use std::net::IpAddr;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use contract::{ApiVersion, ErrorCode, Refusal, Service};
+use partition::record::service::ServiceProperties;
 use partition::{Failure, Shell};
 
 use crate::account::Account;
 use crate::address::Address;
 use crate::auth;
+use crate::cors;
 use crate::dispatch::dispatch;
 use crate::query::Query;
 use crate::request::Request;
 use crate::respond::Context;
 use crate::route::route;
+use crate::settings::Settings;
+use crate::tokens::Tokens;
 use crate::wire::{Body, Head, HeadError, Response};
 
 /// All that answering needs; shared by every connection of every service.
@@ -22,11 +26,14 @@ pub struct App {
     pub shell: Shell,
     /// Replaced as a whole when keys are rotated; a request keeps the account it began with.
     accounts: RwLock<HashMap<String, Arc<Account>>>,
+    /// Whose bearer tokens are trusted; nobody's unless it is configured.
+    tokens: RwLock<Option<Arc<Tokens>>>,
+    pub(crate) settings: Settings,
 }
 
 impl App {
     pub fn new(shell: Shell, accounts: Vec<Account>) -> App {
-        let app = App { shell, accounts: RwLock::default() };
+        let app = App { shell, accounts: RwLock::default(), tokens: RwLock::default(), settings: Settings::default() };
         app.set_accounts(accounts);
         app
     }
@@ -35,6 +42,14 @@ impl App {
     pub fn set_accounts(&self, accounts: Vec<Account>) {
         let accounts = accounts.into_iter().map(|account| (account.name.as_str().to_string(), Arc::new(account)));
         *self.accounts.write().unwrap_or_else(PoisonError::into_inner) = accounts.collect();
+    }
+
+    pub fn set_tokens(&self, tokens: Option<Tokens>) {
+        *self.tokens.write().unwrap_or_else(PoisonError::into_inner) = tokens.map(Arc::new);
+    }
+
+    fn tokens(&self) -> Option<Arc<Tokens>> {
+        self.tokens.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub fn accounts(&self) -> Vec<Arc<Account>> {
@@ -56,37 +71,62 @@ impl App {
         let (id, now) = (self.shell.ids.next(), self.shell.clock.now());
         let mut context = Context { service, head: Some(head), id, now, version: None };
 
-        let addressed = self.address(service, tls, head).and_then(|(address, query, account)| {
-            let version = version(head, &query)?;
-            Ok(Request { service, head, address, query, account, version, client, tls, id, now })
-        });
-        let request = match addressed {
-            Ok(request) => request,
+        let (address, query, account) = match self.address(service, tls, head) {
+            Ok(addressed) => addressed,
             Err(refusal) => return context.refusal(refusal),
         };
-        let credential = match auth::authenticate(&self.shell, &request).await {
-            Ok(credential) => credential,
-            Err(failure) => return context.failure(failure),
+        let settings = match self.settings.of(&self.shell, &account.name, service, now).await {
+            Ok(settings) => settings,
+            Err(fault) => return context.failure(fault.into()),
         };
-        context.version = Some(request.version);
-        let row = match route(&request) {
-            Ok(row) => row,
-            Err(refusal) => return context.refusal(refusal),
-        };
-        let grant = match auth::authorize(&self.shell, &request, row, &credential).await {
-            Ok(grant) => grant,
-            Err(failure) => return context.failure(failure),
-        };
-        body.bytes_max = row.body_bytes_max;
-        match dispatch(&self.shell, &request, row, grant, body).await {
-            Ok(response) => context.finish(response),
-            Err(failure) => {
-                if let Failure::Refused(refusal) = &failure {
-                    tracing::debug!(request = %id, operation = ?row.id, code = refusal.code.name(), "refused");
+        let mut response = match version(head, &query, &settings) {
+            Ok(version) => {
+                let settings = settings.clone();
+                let request =
+                    Request { service, head, address, query, account, settings, version, client, tls, id, now };
+                match self.operate(&request, &mut context, body).await {
+                    Ok(response) => context.finish(response),
+                    Err(failure) => context.failure(failure),
                 }
-                context.failure(failure)
+            }
+            Err(refusal) => context.refusal(refusal),
+        };
+        if !settings.cors.is_empty() && head.method() != "OPTIONS" {
+            let names = response.headers.iter().map(|(name, _)| name);
+            for (name, value) in cors::actual(&settings.cors, head.header("origin"), head.method(), names) {
+                response.header(name, value);
             }
         }
+        response
+    }
+
+    /// From a request that is addressed to its answer: authenticate, route, authorize, dispatch.
+    async fn operate(
+        &self,
+        request: &Request<'_>,
+        context: &mut Context<'_>,
+        body: &mut Body<'_>,
+    ) -> Result<Response, Failure> {
+        let tokens = self.tokens();
+        let tokens = tokens.as_deref();
+        let credential = match auth::authenticate(&self.shell, tokens, request).await {
+            Ok(credential) => credential,
+            Err(failure) => {
+                if tracing::enabled!(tracing::Level::DEBUG) {
+                    tracing::debug!(request = %request.id, explanation = %auth::explain::explain(request), "not authenticated");
+                }
+                return Err(failure);
+            }
+        };
+        context.version = Some(request.version);
+        let row = route(request)?;
+        let grant = auth::authorize(&self.shell, tokens, request, row, &credential).await?;
+        body.bytes_max = row.body_bytes_max;
+        let done = dispatch(self, request, row, &credential, grant, body).await;
+        if let Err(Failure::Refused(refusal)) = &done {
+            tracing::debug!(request = %request.id, operation = ?row.id, code = refusal.code.name(), "refused");
+        }
+        done
     }
 
     fn address(&self, service: Service, tls: bool, head: &Head) -> Result<(Address, Query, Arc<Account>), Refusal> {
@@ -120,8 +160,8 @@ impl App {
     }
 }
 
-/// The version a request speaks: its header, else `api-version`, else that of its SAS, else the oldest.
-fn version(head: &Head, query: &Query) -> Result<ApiVersion, Refusal> {
+/// The version a request speaks: its header, else `api-version`, else that of its SAS, else the account's default, else the oldest.
+fn version(head: &Head, query: &Query, settings: &ServiceProperties) -> Result<ApiVersion, Refusal> {
     let mut headers = head.headers("x-ms-version");
     match (headers.next(), headers.next()) {
         (Some(text), None) => ApiVersion::parse(text).ok_or_else(|| Refusal::bad_header("x-ms-version", text)),
@@ -129,7 +169,7 @@ fn version(head: &Head, query: &Query) -> Result<ApiVersion, Refusal> {
         (None, _) => match query.get("api-version").or_else(|| query.get("sv")) {
             Some(text) => ApiVersion::parse(text)
                 .ok_or_else(|| Refusal::bad_query("api-version", text, "The version is not a date.")),
-            None => Ok(ApiVersion::OLDEST),
+            None => Ok(settings.default_version.as_deref().and_then(ApiVersion::parse).unwrap_or(ApiVersion::OLDEST)),
         },
     }
 }

@@ -1,20 +1,24 @@
 //! Who asks, and may they? `authenticate` proves the credential, `authorize` holds it against the operation's row.
 
 mod account_sas;
+pub mod explain;
 mod sas;
 mod service_sas;
 mod shared_key;
 mod strings;
+pub mod user_delegation;
 
-use contract::operations::{Access, Anonymous, Operation};
-use contract::{ApiVersion, ErrorCode, Refusal};
+use contract::operations::{Access, Anonymous, Operation, TokenNeeds};
+use contract::{ApiVersion, ErrorCode, Refusal, Service};
 
 use partition::{Failure, Shell};
 
 use crate::blob::acl::allow_anonymous;
 use crate::request::Request;
+use crate::tokens::{Principal, Tokens};
 use account_sas::AccountSas;
 use service_sas::ServiceSas;
+use user_delegation::UserDelegationSas;
 
 /// A credential whose signature has been verified.
 #[derive(Clone, Debug)]
@@ -23,6 +27,8 @@ pub enum Credential {
     AccountKey,
     AccountSas(AccountSas),
     ServiceSas(ServiceSas),
+    UserDelegationSas(UserDelegationSas),
+    Token(Principal),
     Anonymous,
 }
 
@@ -35,37 +41,90 @@ pub struct Grant {
     pub overrides_headers: bool,
 }
 
-pub async fn authenticate(shell: &Shell, request: &Request<'_>) -> Result<Credential, Failure> {
+pub async fn authenticate(
+    shell: &Shell,
+    tokens: Option<&Tokens>,
+    request: &Request<'_>,
+) -> Result<Credential, Failure> {
     // A browser's preflight carries no credential; if another client's does, it is not looked at.
     if request.head.method() == "OPTIONS" {
         return Ok(Credential::Anonymous);
     }
-    if let Some(header) = request.header("authorization") {
-        let (scheme, value) = header.split_once(' ').ok_or(ErrorCode::InvalidAuthenticationInfo)?;
-        return match scheme {
-            "SharedKey" => shared_key::verify(request, value.trim(), shared_key::Form::Full),
-            "SharedKeyLite" => shared_key::verify(request, value.trim(), shared_key::Form::Lite),
-            // No issuer of tokens is configured, so none can be right.
-            "Bearer" => Err(Refusal::from(ErrorCode::InvalidAuthenticationInfo).status(401)),
-            _ => Err(ErrorCode::InvalidAuthenticationInfo.into()),
+    let kind = Kind::of(request)?;
+    let outcome = match kind {
+        Kind::SharedKey(form, value) => shared_key::verify(request, value, form).map(|()| Credential::AccountKey),
+        Kind::Bearer(token) => bearer(tokens, request, token).map(Credential::Token),
+        Kind::AccountSas => account_sas::verify(request).map(Credential::AccountSas),
+        Kind::UserDelegationSas { token } => {
+            let bearer = token.map(|token| bearer(tokens, request, token)).transpose()?;
+            user_delegation::verify(request, bearer.as_ref()).map(Credential::UserDelegationSas)
         }
-        .map(|()| Credential::AccountKey)
-        .map_err(Failure::from);
+        Kind::ServiceSas => return Ok(Credential::ServiceSas(service_sas::verify(shell, request).await?)),
+        Kind::Nothing => Ok(Credential::Anonymous),
+    };
+    Ok(outcome?)
+}
+
+/// What a request brings to show who it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind<'a> {
+    SharedKey(shared_key::Form, &'a str),
+    Bearer(&'a str),
+    AccountSas,
+    ServiceSas,
+    /// With the bearer token of the one user it may be bound to.
+    UserDelegationSas {
+        token: Option<&'a str>,
+    },
+    Nothing,
+}
+
+impl Kind<'_> {
+    fn of<'a>(request: &'a Request<'_>) -> Result<Kind<'a>, Refusal> {
+        let query = |name: &str| request.query.get(name).is_some();
+        if let Some(header) = request.header("authorization") {
+            let (scheme, value) = header.split_once(' ').ok_or(ErrorCode::InvalidAuthenticationInfo)?;
+            let value = value.trim();
+            return match scheme {
+                "SharedKey" => Ok(Kind::SharedKey(shared_key::Form::Full, value)),
+                "SharedKeyLite" => Ok(Kind::SharedKey(shared_key::Form::Lite, value)),
+                "Bearer" if query("sig") && query("sduoid") => Ok(Kind::UserDelegationSas { token: Some(value) }),
+                "Bearer" => Ok(Kind::Bearer(value)),
+                _ => Err(ErrorCode::InvalidAuthenticationInfo.into()),
+            };
+        }
+        Ok(match query("sig") {
+            false => Kind::Nothing,
+            true if query("ss") || query("srt") => Kind::AccountSas,
+            true if query("skoid") => Kind::UserDelegationSas { token: None },
+            true => Kind::ServiceSas,
+        })
     }
-    if request.query.get("sig").is_none() {
-        return Ok(Credential::Anonymous);
+}
+
+fn bearer(tokens: Option<&Tokens>, request: &Request<'_>, token: &str) -> Result<Principal, Refusal> {
+    if !request.tls {
+        return Err(failed("Authentication scheme Bearer is not allowed with HTTP."));
     }
-    if request.query.get("ss").is_some() || request.query.get("srt").is_some() {
-        return Ok(Credential::AccountSas(account_sas::verify(request)?));
+    if request.version < ApiVersion::BEARER_TOKENS {
+        return Err(failed("Authentication scheme Bearer needs x-ms-version 2017-11-09 or later."));
     }
-    if request.query.get("skoid").is_some() {
-        return Err(failed("User delegation SAS tokens are not understood by this version of the server.").into());
-    }
-    Ok(Credential::ServiceSas(service_sas::verify(shell, request).await?))
+    let verified = match tokens {
+        Some(tokens) => tokens.verify(token, request.now),
+        None => Err("No issuer of tokens is trusted: none is configured."),
+    };
+    verified.map_err(|why| {
+        tracing::debug!(request = %request.id, why, "the bearer token was refused");
+        Refusal::from(ErrorCode::InvalidAuthenticationInfo)
+            .status(401)
+            .with("AuthenticationErrorDetail", why)
+            .header("WWW-Authenticate", Tokens::challenge(tokens))
+    })
 }
 
 pub async fn authorize(
     shell: &Shell,
+    tokens: Option<&Tokens>,
     request: &Request<'_>,
     row: &Operation,
     credential: &Credential,
@@ -75,16 +134,18 @@ pub async fn authorize(
         return Ok(reader);
     }
     let grant = match credential {
+        Credential::AccountKey if row.token == TokenNeeds::Delegation => {
+            return Err(failed("Only a bearer token may ask for this: a key has no name to lend.").into());
+        }
         Credential::AccountKey => Grant { may_overwrite: true, overrides_headers: false },
         Credential::AccountSas(sas) => sas.authorize(request, row)?,
         Credential::ServiceSas(sas) => sas.authorize(row)?,
+        Credential::UserDelegationSas(sas) => sas.authorize(request, row, tokens)?,
+        Credential::Token(principal) => of_token(tokens, principal, request, row)?,
         Credential::Anonymous if allow_anonymous(shell, request, row).await? => reader,
         Credential::Anonymous if request.version >= ApiVersion::CHALLENGES => {
-            return Err(Refusal::from(ErrorCode::NoAuthenticationInformation).header(
-                "WWW-Authenticate",
-                "Bearer authorization_uri=https://login.microsoftonline.com/common/oauth2/authorize resource_id=https://storage.azure.com",
-            )
-            .into());
+            let refusal = Refusal::from(ErrorCode::NoAuthenticationInformation);
+            return Err(refusal.header("WWW-Authenticate", Tokens::challenge(tokens)).into());
         }
         // Quirk: old versions do not admit that the resource is there.
         Credential::Anonymous => return Err(ErrorCode::ResourceNotFound.into()),
@@ -93,6 +154,29 @@ pub async fn authorize(
         return Err(ErrorCode::WriteOperationNotSupportedOnSecondary.into());
     }
     Ok(grant)
+}
+
+fn of_token(
+    tokens: Option<&Tokens>,
+    principal: &Principal,
+    request: &Request<'_>,
+    row: &Operation,
+) -> Result<Grant, Refusal> {
+    if request.service == Service::File && row.token != TokenNeeds::Delegation {
+        match request.header("x-ms-file-request-intent") {
+            Some(intent) if intent.eq_ignore_ascii_case("backup") => {}
+            Some(other) => return Err(Refusal::bad_header("x-ms-file-request-intent", other)),
+            None => return Err(Refusal::missing_header("x-ms-file-request-intent")),
+        }
+    }
+    let (account, within) = (request.account.name.as_str(), request.within());
+    let may = |overwrite| {
+        tokens.is_some_and(|tokens| tokens.allow(principal, account, &within, (request.service, row), overwrite))
+    };
+    if !may(false) {
+        return Err(ErrorCode::AuthorizationPermissionMismatch.into());
+    }
+    Ok(Grant { may_overwrite: may(true), overrides_headers: false })
 }
 
 /// 403 AuthenticationFailed, and why.

@@ -2,35 +2,55 @@
 
 use contract::operations::{Conditions as Rule, Operation, OperationId};
 use contract::{ErrorCode, Refusal};
-use partition::{Failure, Shell};
+use partition::Failure;
 
-use crate::auth::Grant;
+use crate::app::App;
+use crate::auth::{Credential, Grant};
 use crate::blob::{acl, block, container, list, read};
 use crate::request::Request;
+use crate::service;
 use crate::wire::{Body, Response};
 
 pub async fn dispatch(
-    shell: &Shell,
+    app: &App,
     request: &Request<'_>,
     row: &'static Operation,
+    credential: &Credential,
     grant: Grant,
     body: &mut Body<'_>,
 ) -> Result<Response, Failure> {
+    use OperationId::*;
     refuse_unsupported_conditions(request, row)?;
+    let shell = &app.shell;
     match row.id {
-        OperationId::ListContainers => list::containers(shell, request, row).await,
-        OperationId::CreateContainer => container::create(shell, request, row).await,
-        OperationId::GetContainerProperties => container::properties(shell, request, row).await,
-        OperationId::GetContainerMetadata => container::metadata(shell, request, row).await,
-        OperationId::SetContainerMetadata => container::set_metadata(shell, request, row).await,
-        OperationId::GetContainerAcl => acl::get(shell, request, row).await,
-        OperationId::SetContainerAcl => acl::set(shell, request, row, body).await,
-        OperationId::DeleteContainer => container::delete(shell, request, row).await,
-        OperationId::ListBlobs => list::blobs(shell, request, row).await,
-        OperationId::PutBlockBlob => block::put(shell, request, row, grant, body).await,
-        OperationId::GetBlob => read::get(shell, request, row, grant).await,
-        OperationId::GetBlobProperties => read::properties(shell, request, row, grant).await,
-        OperationId::DeleteBlob => block::delete(shell, request, row).await,
+        PreflightBlob | PreflightQueue | PreflightTable | PreflightFile => Ok(service::preflight(request, row)?),
+        GetBlobServiceProperties | GetQueueServiceProperties | GetTableServiceProperties | GetFileServiceProperties => {
+            service::get_properties(app, request, row).await
+        }
+        SetBlobServiceProperties | SetQueueServiceProperties | SetTableServiceProperties | SetFileServiceProperties => {
+            service::set_properties(app, request, row, body).await
+        }
+        GetBlobServiceStats | GetQueueServiceStats | GetTableServiceStats => Ok(service::stats(request, row)?),
+        GetAccountInformation | GetContainerAccountInformation | GetBlobAccountInformation => {
+            Ok(service::account_information(row))
+        }
+        GetBlobUserDelegationKey | GetQueueUserDelegationKey | GetFileUserDelegationKey => match credential {
+            Credential::Token(principal) => service::delegation::key(request, row, principal, body).await,
+            _ => Err(ErrorCode::AuthorizationFailure.into()),
+        },
+        ListContainers => list::containers(shell, request, row).await,
+        CreateContainer => container::create(shell, request, row).await,
+        GetContainerProperties => container::properties(shell, request, row).await,
+        GetContainerMetadata => container::metadata(shell, request, row).await,
+        SetContainerMetadata => container::set_metadata(shell, request, row).await,
+        GetContainerAcl => acl::get(shell, request, row).await,
+        SetContainerAcl => acl::set(shell, request, row, body).await,
+        DeleteContainer => container::delete(shell, request, row).await,
+        ListBlobs => list::blobs(shell, request, row).await,
+        PutBlockBlob => block::put(shell, request, row, grant, body).await,
+        GetBlob => read::get(shell, request, row, grant).await,
+        GetBlobProperties => read::properties(shell, request, row, grant).await,
+        DeleteBlob => block::delete(shell, request, row).await,
         _ => Err(ErrorCode::NotImplemented.into()),
     }
 }

@@ -9,6 +9,7 @@ mod app;
 mod auth;
 mod blob;
 mod body;
+mod cors;
 mod dispatch;
 mod listen;
 mod policies;
@@ -16,6 +17,9 @@ mod query;
 mod request;
 mod respond;
 mod route;
+mod service;
+mod settings;
+pub mod tokens;
 pub mod wire;
 mod xml;
 

@@ -8,6 +8,7 @@ use contract::operations::{Operation, Resource};
 use contract::{ApiVersion, Refusal, Service};
 use env::{Id, Timestamp};
 use partition::checks::Expectation;
+use partition::record::service::ServiceProperties;
 use partition::{Conditions, EtagTest};
 
 use crate::account::Account;
@@ -21,6 +22,7 @@ pub struct Request<'a> {
     pub address: Address,
     pub query: Query,
     pub account: Arc<Account>,
+    pub settings: Arc<ServiceProperties>,
     /// As it behaves; what the client sent is echoed from the head.
     pub version: ApiVersion,
     pub client: IpAddr,
@@ -66,6 +68,22 @@ impl Request<'_> {
                 // Handles are asked for without `restype`: of a file, a directory or a share's root alike.
                 _ => Resource::File,
             },
+        }
+    }
+
+    /// The container, queue, table or share it is about, in which roles may be assigned; empty for the service itself.
+    pub fn within(&self) -> String {
+        let first = self.address.first.as_str();
+        match (self.service, self.resource()) {
+            (_, Resource::Account) => String::new(),
+            (Service::Blob, Resource::Blob) if self.address.rest.is_none() => "$root".into(),
+            (Service::Table, Resource::TableBatch | Resource::Tables) => String::new(),
+            (Service::Table, Resource::Table) => {
+                let name = first.strip_prefix("Tables('").and_then(|rest| rest.strip_suffix("')"));
+                name.unwrap_or_default().to_ascii_lowercase()
+            }
+            (Service::Table, _) => first.split('(').next().unwrap_or_default().to_ascii_lowercase(),
+            _ => first.to_string(),
         }
     }
 
@@ -143,6 +161,29 @@ fn parse_guid(text: &str) -> Result<String, Refusal> {
     } else {
         Err(bad())
     }
+}
+
+/// A request made of its head, for tests of what only looks at it.
+#[cfg(test)]
+pub fn scripted<T>(service: Service, head: &str, look: impl FnOnce(&Request<'_>) -> T) -> T {
+    let head = format!("{}\r\n\r\n", head.replace('\n', "\r\n"));
+    let (head, _) = Head::parse(head.as_bytes()).expect("a head").expect("whole");
+    let (address, query) = Address::parse(service, head.target(), "localhost", false, |_| true).expect("an address");
+    let now = Timestamp::parse_iso8601("2029-12-31T00:00:00Z").expect("a time");
+    let request = Request {
+        service,
+        head: &head,
+        address,
+        query: Query::parse(&query).expect("a query"),
+        account: Arc::new(Account::development()),
+        settings: Arc::default(),
+        version: ApiVersion::NEWEST_KNOWN,
+        client: IpAddr::V4(std::net::Ipv4Addr::LOCALHOST),
+        tls: false,
+        id: Id(0),
+        now,
+    };
+    look(&request)
 }
 
 #[cfg(test)]

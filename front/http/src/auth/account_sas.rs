@@ -16,7 +16,6 @@ pub struct AccountSas {
 }
 
 pub fn verify(request: &Request<'_>) -> Result<AccountSas, Refusal> {
-    let version = signed_version(request, ApiVersion::ACCOUNT_SAS)?;
     let (services, resource_types) = (required(request, "ss")?, required(request, "srt")?);
     let permissions = required(request, "sp")?;
     check_letters("ss", services, "bqtf")?;
@@ -28,29 +27,26 @@ pub fn verify(request: &Request<'_>) -> Result<AccountSas, Refusal> {
         request.query.get("sip"),
         field(request, "spr"),
     )?;
-
-    let mut string_to_sign = [
-        request.account.name.as_str(),
-        permissions,
-        services,
-        resource_types,
-        field(request, "st"),
-        field(request, "se"),
-        field(request, "sip"),
-        field(request, "spr"),
-        field(request, "sv"),
-    ]
-    .map(|line| format!("{line}\n"))
-    .concat();
-    if version >= ApiVersion::SAS_SIGNS_ENCRYPTION_SCOPE {
-        string_to_sign.push_str(&format!("{}\n", field(request, "ses")));
-    }
-    check_signature(request, &string_to_sign)?;
+    check_signature(request, &string_to_sign(request)?, request.account.keys.iter())?;
     restrictions.check(request.now, request.client, request.tls)?;
     if !field(request, "ses").is_empty() {
         return Err(failed("Encryption scopes are not supported by this server."));
     }
     Ok(AccountSas { services: services.into(), resource_types: resource_types.into(), permissions: permissions.into() })
+}
+
+pub fn string_to_sign(request: &Request<'_>) -> Result<String, Refusal> {
+    let version = signed_version(request, ApiVersion::ACCOUNT_SAS)?;
+    let mut fields = vec!["sp", "ss", "srt", "st", "se", "sip", "spr", "sv"];
+    if version >= ApiVersion::SAS_SIGNS_ENCRYPTION_SCOPE {
+        fields.push("ses");
+    }
+    let mut text = format!("{}\n", request.account.name.as_str());
+    for name in fields {
+        text.push_str(field(request, name));
+        text.push('\n');
+    }
+    Ok(text)
 }
 
 impl AccountSas {

@@ -4,10 +4,12 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use contract::{ApiVersion, ErrorCode, Refusal};
+use contract::operations::Resource;
+use contract::{ApiVersion, ErrorCode, Refusal, Service};
 use env::Timestamp;
 
 use super::failed;
+use crate::account::AccountKey;
 use crate::request::Request;
 
 /// A field as it was sent; empty if it was not.
@@ -31,14 +33,66 @@ pub fn check_letters(name: &str, value: &str, letters: &str) -> Result<(), Refus
     }
 }
 
-/// Did one of the account's keys make the signature?
-pub fn check_signature(request: &Request<'_>, string_to_sign: &str) -> Result<(), Refusal> {
+/// Did one of the keys make the signature?
+pub fn check_signature<'k>(
+    request: &Request<'_>,
+    string_to_sign: &str,
+    mut keys: impl Iterator<Item = &'k AccountKey>,
+) -> Result<(), Refusal> {
     let signature = STANDARD.decode(required(request, "sig")?).map_err(|_| failed("sig is not Base64"))?;
-    if request.account.keys.iter().any(|key| key.verifies(string_to_sign, &signature)) {
+    if keys.any(|key| key.verifies(string_to_sign, &signature)) {
         return Ok(());
     }
     tracing::debug!(request = %request.id, ?string_to_sign, "the SAS signature did not match");
     Err(failed(format!("Signature did not match. String to sign used was {string_to_sign}")))
+}
+
+/// The name of what the token is for, taken from the request: a token for a container is tried on the container of the request, whatever
+/// blob is asked for.
+pub fn resource_name(request: &Request<'_>) -> Result<String, Refusal> {
+    let path = || match &request.address.rest {
+        Some(rest) => format!("{}/{rest}", request.address.first),
+        None => request.address.first.clone(),
+    };
+    match (request.service, required_resource(request)?) {
+        (Service::Blob, "b" | "bs" | "bv") if request.resource() == Resource::Blob => {
+            Ok(format!("{}/{}", request.container()?.as_str(), request.blob()?.as_str()))
+        }
+        (_, kind) if request.resource() == Resource::Account => {
+            Err(failed(format!("sr={kind}: no token of this kind is for the service itself")))
+        }
+        (Service::Blob, "c") => Ok(request.container()?.as_str().to_string()),
+        (Service::File, "f") => Ok(path()),
+        (Service::File, "s") | (Service::Queue, _) => Ok(request.address.first.clone()),
+        (Service::Table, _) => {
+            let name = required(request, "tn")?.to_ascii_lowercase();
+            // The parts of a batch are addressed, and so checked, one by one.
+            if request.resource() != Resource::TableBatch && name != request.within() {
+                return Err(failed("tn: the token is for another table"));
+            }
+            Ok(name)
+        }
+        (_, kind) => Err(failed(format!("sr={kind} does not fit what is asked for"))),
+    }
+}
+
+fn required_resource<'a>(request: &'a Request<'_>) -> Result<&'a str, Refusal> {
+    match request.service {
+        Service::Blob | Service::File => required(request, "sr"),
+        Service::Queue | Service::Table => Ok(field(request, "sr")),
+    }
+}
+
+/// The snapshot or version of a blob that the token must be signed for, taken from the request.
+pub fn snapshot<'a>(request: &'a Request<'_>) -> Result<&'a str, Refusal> {
+    match field(request, "sr") {
+        "bs" => required(request, "snapshot"),
+        "bv" => required(request, "versionid"),
+        "b" if request.query.get("snapshot").or(request.query.get("versionid")).is_some() => {
+            Err(failed("The token is for the blob itself, not for a snapshot or version of it."))
+        }
+        _ => Ok(""),
+    }
 }
 
 /// When, from where and over what a token may be used.

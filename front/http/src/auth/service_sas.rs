@@ -1,13 +1,13 @@
 //! Service SAS: a token for one container, blob, queue, table, share or file.
 
-use contract::operations::{Letters, Operation, Resource};
+use contract::operations::{Letters, Operation};
 use contract::{ApiVersion, ErrorCode, Refusal, Service};
 use env::Timestamp;
 use partition::blob::container;
 use partition::record::StoredPolicy;
 use partition::{Failure, Shell};
 
-use super::sas::{Restrictions, check_letters, check_signature, field, required, signed_version};
+use super::sas::{Restrictions, check_letters, check_signature, field, resource_name, signed_version, snapshot};
 use super::{Grant, failed};
 use crate::request::Request;
 
@@ -19,46 +19,57 @@ pub struct ServiceSas {
 }
 
 pub async fn verify(shell: &Shell, request: &Request<'_>) -> Result<ServiceSas, Failure> {
-    let version = signed_version(request, ApiVersion::SERVICE_SAS)?;
-    let signed = Signed {
-        service: request.service,
-        version,
-        account: request.account.name.as_str(),
-        name: &resource_name(request)?,
-        snapshot: match field(request, "sr") {
-            "bs" => required(request, "snapshot")?,
-            "bv" => required(request, "versionid")?,
-            "b" if request.query.get("snapshot").or(request.query.get("versionid")).is_some() => {
-                return Err(failed("The token is for the blob itself, not for a snapshot or version of it.").into());
-            }
-            _ => "",
-        },
-        field: &|name| field(request, name),
-    };
     // The signature first: who cannot sign learns nothing of policies.
-    check_signature(request, &signed.string())?;
+    check_signature(request, &string_to_sign(request)?, request.account.keys.iter())?;
     let policy = match request.query.get("si") {
         None => None,
         Some(id) => Some(stored_policy(shell, request, id).await?),
     };
-    let given = Terms {
-        start: request.query.get("st").map(str::to_string),
-        expiry: request.query.get("se").map(str::to_string),
-        permissions: request.query.get("sp").map(str::to_string),
+    Ok(ServiceSas::accept(request, policy.as_ref())?)
+}
+
+pub fn string_to_sign(request: &Request<'_>) -> Result<String, Refusal> {
+    let signed = Signed {
+        service: request.service,
+        version: signed_version(request, ApiVersion::SERVICE_SAS)?,
+        account: request.account.name.as_str(),
+        name: &resource_name(request)?,
+        snapshot: snapshot(request)?,
+        field: &|name| field(request, name),
     };
-    let Terms { start, expiry, permissions } = given.with(policy.as_ref())?;
-    let (expiry, permissions) =
-        expiry.zip(permissions).ok_or_else(|| failed("se and sp are mandatory. Cannot be empty"))?;
-    check_letters("sp", &permissions, "racwdxyltfmeopiu")?;
-    Restrictions::parse(start.as_deref(), &expiry, request.query.get("sip"), field(request, "spr"))?.check(
-        request.now,
-        request.client,
-        request.tls,
-    )?;
-    if !field(request, "ses").is_empty() {
-        return Err(failed("Encryption scopes are not supported by this server.").into());
+    Ok(signed.string())
+}
+
+impl ServiceSas {
+    /// A token whose signature holds, with the policy it names.
+    pub fn accept(request: &Request<'_>, policy: Option<&StoredPolicy>) -> Result<ServiceSas, Refusal> {
+        let given = Terms {
+            start: request.query.get("st").map(str::to_string),
+            expiry: request.query.get("se").map(str::to_string),
+            permissions: request.query.get("sp").map(str::to_string),
+        };
+        let Terms { start, expiry, permissions } = given.with(policy)?;
+        let (expiry, permissions) =
+            expiry.zip(permissions).ok_or_else(|| failed("se and sp are mandatory. Cannot be empty"))?;
+        check_letters("sp", &permissions, "racwdxyltfmeopiu")?;
+        Restrictions::parse(start.as_deref(), &expiry, request.query.get("sip"), field(request, "spr"))?.check(
+            request.now,
+            request.client,
+            request.tls,
+        )?;
+        if !field(request, "ses").is_empty() {
+            return Err(failed("Encryption scopes are not supported by this server."));
+        }
+        Ok(ServiceSas { permissions })
     }
-    Ok(ServiceSas { permissions })
+
+    pub fn authorize(&self, row: &Operation) -> Result<Grant, Refusal> {
+        match row.service_sas {
+            Letters::Never => Err(ErrorCode::AuthorizationFailure.into()),
+            needed if !needed.allow(&self.permissions) => Err(ErrorCode::AuthorizationPermissionMismatch.into()),
+            needed => Ok(Grant { may_overwrite: needed.allow_overwrite(&self.permissions), overrides_headers: true }),
+        }
+    }
 }
 
 /// The policy a token names, as it is now: changed or removed, it changes or revokes its tokens at once.
@@ -95,32 +106,6 @@ impl Terms {
             expiry: one("se", self.expiry, policy.expiry.map(Timestamp::iso8601))?,
             permissions: one("sp", self.permissions, policy.permissions.clone())?,
         })
-    }
-}
-
-/// The name of what the token is for, taken from the request: a token for a container is tried on the container of the request, whatever
-/// blob is asked for.
-fn resource_name(request: &Request<'_>) -> Result<String, Refusal> {
-    let path = || match &request.address.rest {
-        Some(rest) => format!("{}/{rest}", request.address.first),
-        None => request.address.first.clone(),
-    };
-    match (request.service, required_resource(request)?) {
-        (Service::Blob, "b" | "bs" | "bv") if request.resource() == Resource::Blob => {
-            Ok(format!("{}/{}", request.container()?.as_str(), request.blob()?.as_str()))
-        }
-        (Service::Blob, "c") => Ok(request.container()?.as_str().to_string()),
-        (Service::File, "f") => Ok(path()),
-        (Service::File, "s") | (Service::Queue, _) => Ok(request.address.first.clone()),
-        (Service::Table, _) => Ok(required(request, "tn")?.to_ascii_lowercase()),
-        (_, kind) => Err(failed(format!("sr={kind} does not fit what is asked for"))),
-    }
-}
-
-fn required_resource<'a>(request: &'a Request<'_>) -> Result<&'a str, Refusal> {
-    match request.service {
-        Service::Blob | Service::File => required(request, "sr"),
-        Service::Queue | Service::Table => Ok(field(request, "sr")),
     }
 }
 
@@ -163,16 +148,6 @@ impl Signed<'_> {
             Service::Blob | Service::Queue => {}
         }
         lines.join("\n")
-    }
-}
-
-impl ServiceSas {
-    pub fn authorize(&self, row: &Operation) -> Result<Grant, Refusal> {
-        match row.service_sas {
-            Letters::Never => Err(ErrorCode::AuthorizationFailure.into()),
-            needed if !needed.allow(&self.permissions) => Err(ErrorCode::AuthorizationPermissionMismatch.into()),
-            needed => Ok(Grant { may_overwrite: needed.allow_overwrite(&self.permissions), overrides_headers: true }),
-        }
     }
 }
 
