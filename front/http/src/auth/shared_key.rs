@@ -7,7 +7,7 @@ use contract::{ErrorCode, Refusal};
 use env::Timestamp;
 
 use super::failed;
-use super::strings::{HeaderOrder, Signed, Variant};
+use super::strings::{HeaderOrder, Signed, Variant, without_secrets};
 use crate::request::Request;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -88,10 +88,10 @@ pub fn verify(request: &Request<'_>, value: &str, form: Form) -> Result<(), Refu
             tried.push(text);
         }
     }
-    tracing::debug!(request = %request.id, string_to_sign = ?tried[0], "the signature did not match");
+    let shown = without_secrets(&tried[0]);
+    tracing::debug!(request = %request.id, string_to_sign = ?shown, "the signature did not match");
     Err(failed(format!(
-        "The MAC signature found in the HTTP request is not the same as any computed signature. Server used following string to sign: '{}'.",
-        tried[0]
+        "The MAC signature found in the HTTP request is not the same as any computed signature. Server used following string to sign: '{shown}'."
     )))
 }
 

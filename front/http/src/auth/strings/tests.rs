@@ -120,3 +120,12 @@ fn order_of_header_names() {
         assert_eq!(culture_order(b, a), expected.reverse(), "{b} {a}");
     }
 }
+
+#[test]
+fn secrets_are_not_shown() {
+    let text =
+        "PUT\n\nx-ms-copy-source:https://h/c/b?sig=abc\nx-ms-date:now\nx-ms-encryption-key:abc\n/a/a/c/b\nsig:abc";
+    let shown = without_secrets(text);
+    assert!(!shown.contains("abc"), "{shown}");
+    assert!(shown.contains("x-ms-date:now\nx-ms-encryption-key:(hidden)\n/a/a/c/b\nsig:(hidden)"), "{shown}");
+}
