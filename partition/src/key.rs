@@ -1,18 +1,18 @@
 //! The whole key schema on one screen: which groups there are, what a partition of each is, and the families in it.
 //!
-//! | group            | id                                | partition      | families                          |
-//! |------------------|-----------------------------------|----------------|-----------------------------------|
-//! | system           | `s`                               | by purpose     | CEILING                           |
-//! | account          | `a` account                       | service letter | PROPERTIES                        |
-//! | blob directory   | `d` `b` account                   | container name | CONTAINER, TOMBSTONE              |
-//! | container        | `b` account 0x00 incarnation (16) | blob name      | HEAD, BODY                        |
+//! | group              | id                                     | partition  | families        |
+//! |--------------------|----------------------------------------|------------|-----------------|
+//! | system             | `s`                                    | by purpose | CEILING         |
+//! | account            | `a` account                            | service    | PROPERTIES      |
+//! | directory          | `d` service account                    | name       | HEAD, TOMBSTONE |
+//! | container          | `b` account 0x00 incarnation (16)      | blob name  | HEAD, BODY      |
 //!
-//! The account is part of every group id, so one account's keys cannot reach another's. Names are UTF-8 and sort by bytes,
+//! A service is its letter: `b`, `q`, `t`, `f`. What a named thing holds is in a group that begins with that letter. The account is part of every group id, so one account's keys cannot reach another's. Names are UTF-8 and sort by bytes,
 //! which is the order of code points that the listings promise.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use contract::Service;
-use contract::names::{AccountName, BlobName, ContainerName};
+use contract::names::{AccountName, BlobName};
 use engine::{GroupId, PartitionId};
 use env::Id;
 
@@ -30,11 +30,11 @@ pub mod account {
     pub const PROPERTIES: Family = Family(1);
 }
 
-/// Families of an account's blob directory.
+/// Families of an account's directory of one service.
 pub mod directory {
     use engine::Family;
-    /// One record per container, key empty.
-    pub const CONTAINER: Family = Family(1);
+    /// One record per container, queue, table or share, key empty.
+    pub const HEAD: Family = Family(1);
     /// One record per deleted incarnation whose group may not be fenced yet; the key is the incarnation.
     pub const TOMBSTONE: Family = Family(2);
 }
@@ -60,22 +60,24 @@ pub fn service_partition(account: &AccountName, service: Service) -> PartitionId
     PartitionId { group: GroupId(id.freeze()), key: Bytes::from(service.letter().to_string()) }
 }
 
-/// The group in which an account's containers are listed.
-pub fn directory_group(account: &AccountName) -> GroupId {
+/// The group in which an account's containers, queues, tables or shares are listed.
+pub fn directory_group(service: Service, account: &AccountName) -> GroupId {
     let mut id = BytesMut::with_capacity(2 + account.as_str().len());
-    id.put_slice(b"db");
+    id.put_u8(b'd');
+    id.put_u8(service.letter() as u8);
     id.put_slice(account.as_str().as_bytes());
     GroupId(id.freeze())
 }
 
-pub fn container_partition(account: &AccountName, container: &ContainerName) -> PartitionId {
-    PartitionId { group: directory_group(account), key: Bytes::copy_from_slice(container.as_str().as_bytes()) }
+/// Where the head of a container, queue, table or share is.
+pub fn named_partition(service: Service, account: &AccountName, name: &str) -> PartitionId {
+    PartitionId { group: directory_group(service, account), key: Bytes::copy_from_slice(name.as_bytes()) }
 }
 
-/// The group of one incarnation of a container. A container created again is another group.
-pub fn container_group(account: &AccountName, incarnation: Id) -> GroupId {
+/// The group of what one incarnation holds. A container created again is another group.
+pub fn contents_group(service: Service, account: &AccountName, incarnation: Id) -> GroupId {
     let mut id = BytesMut::with_capacity(2 + account.as_str().len() + 16);
-    id.put_u8(b'b');
+    id.put_u8(service.letter() as u8);
     id.put_slice(account.as_str().as_bytes());
     id.put_u8(0);
     id.put_u128(incarnation.0);
@@ -109,7 +111,12 @@ mod tests {
     #[test]
     fn groups_of_accounts_never_meet() {
         let (a, ab) = (AccountName::parse("abc").expect("right"), AccountName::parse("abcd").expect("right"));
-        assert_ne!(directory_group(&a), directory_group(&ab));
-        assert_ne!(container_group(&a, Id(u128::MAX)), container_group(&ab, Id(u128::MAX)));
+        let mut groups = std::collections::HashSet::from([system_group()]);
+        for service in Service::ALL {
+            for account in [&a, &ab] {
+                assert!(groups.insert(directory_group(service, account)));
+                assert!(groups.insert(contents_group(service, account, Id(u128::MAX))));
+            }
+        }
     }
 }

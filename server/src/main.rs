@@ -124,7 +124,7 @@ async fn read_credentials_again(app: &App, line: &CommandLine) {
 /// What a crash left half deleted is finished before its account is served.
 async fn finish_deletions(shell: &Shell, accounts: &[Account]) -> Result<(), String> {
     for account in accounts {
-        partition::blob::container::finish_deletions(shell, &account.name)
+        partition::directory::finish_deletions(shell, &account.name)
             .await
             .map_err(|failure| format!("cannot finish what an earlier run began: {failure:?}"))?;
     }

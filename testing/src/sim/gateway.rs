@@ -73,7 +73,7 @@ impl Gateway {
     async fn open(&self) -> Result<(), partition::Failure> {
         let world = World::with(self.engine.clone(), self.clock.clone(), self.ids.clone()).await?;
         for account in world.app.accounts() {
-            partition::blob::container::finish_deletions(&world.app.shell, &account.name).await?;
+            partition::directory::finish_deletions(&world.app.shell, &account.name).await?;
         }
         let draining = watch::channel(false).0;
         *self.serving.borrow_mut() = Some(Serving { app: world.app, draining });

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use contract::Service;
 use contract::names::AccountName;
 use engine::memory::MemoryEngine;
 use engine::{Engine, GroupRange, ScanStart};
@@ -328,7 +329,7 @@ async fn scenario(sim: Rc<Sim>, engine: FaultyEngine, memory: MemoryEngine, mut 
     take_stock(&sim, &mut chance, last).await;
     sim.gateways.take().iter().for_each(|gateway| gateway.crash());
 
-    let group = partition::key::directory_group(&AccountName::parse(ACCOUNT).expect("a right name"));
+    let group = partition::key::directory_group(Service::Blob, &AccountName::parse(ACCOUNT).expect("a right name"));
     let family = partition::key::directory::TOMBSTONE;
     let everything = GroupRange { group, family, start: ScanStart::AtPartition(Bytes::new()), before_partition: None };
     let left = memory.scan(&everything, 1000).await.expect("the memory engine does not fail");
