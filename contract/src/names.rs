@@ -37,18 +37,39 @@ impl ContainerName {
         if Self::SYSTEM.contains(&text) {
             return Ok(ContainerName(text.to_string()));
         }
-        let b = text.as_bytes();
-        let characters = b.iter().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || *c == b'-');
-        if !characters {
-            return Err(ErrorCode::InvalidResourceName.into());
-        }
-        if !(CONTAINER_NAME_CHARS_MIN..=CONTAINER_NAME_CHARS_MAX).contains(&b.len()) {
-            return Err(ErrorCode::OutOfRangeInput.into());
-        }
-        if b[0] == b'-' || b[b.len() - 1] == b'-' || text.contains("--") {
-            return Err(ErrorCode::InvalidResourceName.into());
-        }
+        check_dns_name(text)?;
         Ok(ContainerName(text.to_string()))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// 3 to 63 lower-case letters, digits and single inner hyphens: names of containers, queues and shares.
+fn check_dns_name(text: &str) -> Result<(), Refusal> {
+    let b = text.as_bytes();
+    let characters = b.iter().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || *c == b'-');
+    if !characters {
+        return Err(ErrorCode::InvalidResourceName.into());
+    }
+    if !(CONTAINER_NAME_CHARS_MIN..=CONTAINER_NAME_CHARS_MAX).contains(&b.len()) {
+        return Err(ErrorCode::OutOfRangeInput.into());
+    }
+    if b[0] == b'-' || b[b.len() - 1] == b'-' || text.contains("--") {
+        return Err(ErrorCode::InvalidResourceName.into());
+    }
+    Ok(())
+}
+
+/// A queue: 3 to 63 lower-case letters, digits and single inner hyphens.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct QueueName(String);
+
+impl QueueName {
+    pub fn parse(text: &str) -> Result<QueueName, Refusal> {
+        check_dns_name(text)?;
+        Ok(QueueName(text.to_string()))
     }
 
     pub fn as_str(&self) -> &str {
@@ -126,6 +147,15 @@ impl Metadata {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+
+    /// The same names, whatever their case and order, with exactly the same values.
+    pub fn same_as(&self, other: &Metadata) -> bool {
+        let has = |(name, value): &(String, String)| {
+            other.0.iter().any(|(its, its_value)| its.eq_ignore_ascii_case(name) && its_value == value)
+        };
+        // Names are unique, so as many and all of them found is all.
+        self.0.len() == other.0.len() && self.0.iter().all(has)
+    }
 }
 
 #[cfg(test)]
@@ -163,6 +193,36 @@ mod tests {
         }
         check(ContainerName::parse(&"a".repeat(63)), "ok");
         check(ContainerName::parse(&"a".repeat(64)), "OutOfRangeInput");
+    }
+
+    #[test]
+    fn queue_names() {
+        for (name, expected) in [
+            ("abc", "ok"),
+            ("a-b-c", "ok"),
+            ("$root", "InvalidResourceName"),
+            ("ab", "OutOfRangeInput"),
+            ("Abc", "InvalidResourceName"),
+            ("a--b", "InvalidResourceName"),
+            ("abc-", "InvalidResourceName"),
+        ] {
+            check(QueueName::parse(name), expected);
+        }
+    }
+
+    #[test]
+    fn same_metadata() {
+        let of = |pairs: &[(&str, &str)]| Metadata::parse(pairs.iter().copied()).expect("right");
+        for (a, b, same) in [
+            (of(&[]), of(&[]), true),
+            (of(&[("a", "1"), ("b", "2")]), of(&[("B", "2"), ("A", "1")]), true),
+            (of(&[("a", "x")]), of(&[("a", "X")]), false),
+            (of(&[("a", "1")]), of(&[("a", "1"), ("b", "2")]), false),
+            (of(&[("a", "1"), ("b", "2")]), of(&[("a", "1"), ("c", "2")]), false),
+            (of(&[]), of(&[("a", "")]), false),
+        ] {
+            assert_eq!((a.same_as(&b), b.same_as(&a)), (same, same), "{a:?} {b:?}");
+        }
     }
 
     #[test]

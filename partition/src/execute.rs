@@ -211,9 +211,10 @@ impl<'a> Reader<'a> {
         let Some(overlay) = self.overlay.filter(|overlay| !overlay.is_empty()) else {
             return self.view.scan(family, range, limit).await;
         };
-        // Each pending write hides or adds at most one record, so this many committed ones are enough.
+        // Each pending deletion hides at most one record and nothing else hides any, so this many committed ones are enough.
         let pending: Vec<_> = overlay.range(family, range).collect();
-        let committed = self.view.scan(family, range, limit.saturating_add(pending.len())).await?;
+        let hidden = pending.iter().filter(|(_, record)| record.is_none()).count();
+        let committed = self.view.scan(family, range, limit.saturating_add(hidden)).await?;
         let mut merged: std::collections::BTreeMap<Bytes, Option<Record>> =
             committed.into_iter().map(|(key, record)| (key, Some(record))).collect();
         merged.extend(pending.into_iter().map(|(key, record)| (key.clone(), record.clone())));

@@ -1,14 +1,16 @@
 //! The whole key schema on one screen: which groups there are, what a partition of each is, and the families in it.
 //!
-//! | group              | id                                     | partition  | families        |
-//! |--------------------|----------------------------------------|------------|-----------------|
-//! | system             | `s`                                    | by purpose | CEILING         |
-//! | account            | `a` account                            | service    | PROPERTIES      |
-//! | directory          | `d` service account                    | name       | HEAD, TOMBSTONE |
-//! | container          | `b` account 0x00 incarnation (16)      | blob name  | HEAD, BODY      |
+//! | group     | id                                | partition      | families                              |
+//! |-----------|-----------------------------------|----------------|---------------------------------------|
+//! | system    | `s`                               | by purpose     | CEILING                               |
+//! | account   | `a` account                       | service letter | PROPERTIES                            |
+//! | directory | `d` service account               | name           | HEAD, TOMBSTONE                       |
+//! | container | `b` account 0x00 incarnation (16) | blob name      | HEAD, BODY                            |
+//! | queue     | `q` account 0x00 incarnation (16) | empty          | VISIBLE, POINTER, TEXT, EXPIRY, STATE |
 //!
-//! A service is its letter: `b`, `q`, `t`, `f`. What a named thing holds is in a group that begins with that letter. The account is part of every group id, so one account's keys cannot reach another's. Names are UTF-8 and sort by bytes,
-//! which is the order of code points that the listings promise.
+//! A service is its letter: `b`, `q`, `t`, `f`. What a named thing holds is in a group that begins with that letter. The account is part
+//! of every group id, so one account's keys cannot reach another's. Names are UTF-8 and sort by bytes, which is the order of code points
+//! that the listings promise.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use contract::Service;
@@ -46,6 +48,21 @@ pub mod container {
     pub const HEAD: Family = Family(1);
     /// The content of a blob that is not empty: its bytes, or the slices that hold them.
     pub const BODY: Family = Family(2);
+}
+
+/// Families of a queue, which is one partition.
+pub mod queue {
+    use engine::Family;
+    /// One record per message, in the order they become visible: 8 bytes of the time, 8 of the message's number in its queue.
+    pub const VISIBLE: Family = Family(1);
+    /// Where in VISIBLE a message is; the key is its id.
+    pub const POINTER: Family = Family(2);
+    /// A message's text as it is, no shape before it; the key is its id. Apart, so that receiving does not rewrite it.
+    pub const TEXT: Family = Family(3);
+    /// One empty record per message that expires; 8 bytes of the time, then its id.
+    pub const EXPIRY: Family = Family(4);
+    /// How many messages there are and where to look for them; key empty.
+    pub const STATE: Family = Family(5);
 }
 
 pub fn system_group() -> GroupId {
@@ -86,6 +103,11 @@ pub fn contents_group(service: Service, account: &AccountName, incarnation: Id) 
 
 pub fn blob_partition(container: &GroupId, blob: &BlobName) -> PartitionId {
     PartitionId { group: container.clone(), key: Bytes::copy_from_slice(blob.as_str().as_bytes()) }
+}
+
+/// A queue's messages: commands on them take turns and share commits.
+pub fn queue_partition(queue: &GroupId) -> PartitionId {
+    PartitionId { group: queue.clone(), key: Bytes::new() }
 }
 
 /// The first key after every key that begins with `prefix`; `None` if there is none.

@@ -12,6 +12,7 @@ pub mod etag;
 pub mod execute;
 pub mod key;
 pub mod list;
+pub mod queue;
 pub mod record;
 pub mod service;
 mod turns;

@@ -4,9 +4,11 @@
 //! nothing; a new optional field is a new tag. An unknown tag or shape is damage, because the format version of the store
 //! refuses to open what a newer program wrote.
 
+pub mod queue;
 pub mod service;
 pub mod v1;
 
+pub use queue::{Message, Place, QueueHead, QueueState};
 pub use v1::{BlobHead, ContainerHead, ContentProperties, PublicAccess, StoredPolicy};
 
 use engine::Fault;

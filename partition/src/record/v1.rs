@@ -42,17 +42,40 @@ pub struct StoredPolicy {
     pub permissions: Option<String>,
 }
 
+/// Four tags from `first` on: the id, which begins a policy, then its start, expiry and permissions where they are given.
+pub(super) fn write_policies(fields: &mut FieldWriter, first: u8, policies: &[StoredPolicy]) {
+    for policy in policies {
+        fields.bytes(first, policy.id.as_bytes());
+        if let Some(start) = policy.start {
+            fields.u64(first + 1, start.ticks());
+        }
+        if let Some(expiry) = policy.expiry {
+            fields.u64(first + 2, expiry.ticks());
+        }
+        fields.text(first + 3, policy.permissions.as_deref());
+    }
+}
+
+/// `offset` is the tag's place among the four.
+pub(super) fn read_policy_field(policies: &mut Vec<StoredPolicy>, offset: u8, value: &[u8]) -> Option<()> {
+    match offset {
+        0 => policies.push(StoredPolicy { id: read_text(value)?, ..StoredPolicy::default() }),
+        1 => policies.last_mut()?.start = Some(Timestamp::from_ticks(read_u64(value)?)),
+        2 => policies.last_mut()?.expiry = Some(Timestamp::from_ticks(read_u64(value)?)),
+        3 => policies.last_mut()?.permissions = Some(read_text(value)?),
+        _ => return None,
+    }
+    Some(())
+}
+
 mod container_tag {
     pub const INCARNATION: u8 = 1;
     pub const ETAG: u8 = 2;
     pub const LAST_MODIFIED: u8 = 3;
     pub const METADATA: u8 = 4;
     pub const PUBLIC_ACCESS: u8 = 5;
-    /// Begins a policy; the three after it belong to it.
-    pub const POLICY_ID: u8 = 6;
-    pub const POLICY_START: u8 = 7;
-    pub const POLICY_EXPIRY: u8 = 8;
-    pub const POLICY_PERMISSIONS: u8 = 9;
+    /// This one and the three after it.
+    pub const POLICIES: u8 = 6;
 }
 
 impl ContainerHead {
@@ -68,16 +91,7 @@ impl ContainerHead {
             PublicAccess::Blob => fields.bytes(PUBLIC_ACCESS, &[1]),
             PublicAccess::Container => fields.bytes(PUBLIC_ACCESS, &[2]),
         }
-        for policy in &self.policies {
-            fields.bytes(POLICY_ID, policy.id.as_bytes());
-            if let Some(start) = policy.start {
-                fields.u64(POLICY_START, start.ticks());
-            }
-            if let Some(expiry) = policy.expiry {
-                fields.u64(POLICY_EXPIRY, expiry.ticks());
-            }
-            fields.text(POLICY_PERMISSIONS, policy.permissions.as_deref());
-        }
+        write_policies(&mut fields, POLICIES, &self.policies);
         fields.finish()
     }
 
@@ -105,11 +119,7 @@ impl ContainerHead {
                         _ => return None,
                     }
                 }
-                POLICY_ID => policies.push(StoredPolicy { id: read_text(value)?, ..StoredPolicy::default() }),
-                POLICY_START => policies.last_mut()?.start = Some(Timestamp::from_ticks(read_u64(value)?)),
-                POLICY_EXPIRY => policies.last_mut()?.expiry = Some(Timestamp::from_ticks(read_u64(value)?)),
-                POLICY_PERMISSIONS => policies.last_mut()?.permissions = Some(read_text(value)?),
-                _ => return None,
+                _ => read_policy_field(&mut policies, tag.checked_sub(POLICIES)?, value)?,
             }
         }
         Some(ContainerHead {
