@@ -47,6 +47,18 @@ impl Refusal {
         Refusal::from(ErrorCode::MissingRequiredHeader).with("HeaderName", name)
     }
 
+    pub fn missing_query(name: &'static str) -> Self {
+        Refusal::from(ErrorCode::MissingRequiredQueryParameter).with("QueryParameterName", name)
+    }
+
+    pub fn out_of_range(name: &'static str, value: impl Into<String>, least: u64, most: u64) -> Self {
+        Refusal::from(ErrorCode::OutOfRangeQueryParameterValue)
+            .with("QueryParameterName", name)
+            .with("QueryParameterValue", value)
+            .with("MinimumAllowed", least.to_string())
+            .with("MaximumAllowed", most.to_string())
+    }
+
     pub fn bad_query(name: &'static str, value: impl Into<String>, reason: &'static str) -> Self {
         Refusal::from(ErrorCode::InvalidQueryParameterValue)
             .with("QueryParameterName", name)

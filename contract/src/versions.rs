@@ -13,6 +13,12 @@ impl ApiVersion {
     pub const NEWEST_KNOWN: ApiVersion = ApiVersion(20261006);
 
     pub const QUOTED_ETAGS: ApiVersion = ApiVersion(20110818);
+    /// Messages of 64 KiB instead of 8, hidden for up to a week instead of two hours.
+    pub const LARGE_MESSAGES: ApiVersion = ApiVersion(20110818);
+    /// Put Message answers with the message it made.
+    pub const PUT_MESSAGE_ANSWERS: ApiVersion = ApiVersion(20160531);
+    /// Messages that live longer than a week, or for ever.
+    pub const LONG_LIVED_MESSAGES: ApiVersion = ApiVersion(20170729);
     pub const SEVERAL_READ_CONDITIONS: ApiVersion = ApiVersion(20130815);
     pub const ZERO_LENGTH_SIGNED_EMPTY: ApiVersion = ApiVersion(20150221);
     pub const EMPTY_HEADERS_SIGNED: ApiVersion = ApiVersion(20160531);

@@ -83,6 +83,7 @@ async fn serve(settings: Settings, line: CommandLine) -> Result<(), String> {
     let (drain, draining) = watch::channel(false);
     let running: Vec<_> =
         listeners.into_iter().map(|listener| tokio::spawn(listener.run(draining.clone(), DRAIN_GRACE))).collect();
+    let sweeper = tokio::spawn(sweep(app.clone()));
     let stop = stop_signal();
     tokio::pin!(stop);
     loop {
@@ -92,10 +93,12 @@ async fn serve(settings: Settings, line: CommandLine) -> Result<(), String> {
         }
     }
     tracing::info!("stopping: finishing the requests under way");
+    sweeper.abort();
     drain.send_replace(true);
     for listener in running {
         let _ = listener.await; // a listener that panicked has nothing left to finish
     }
+    let _ = sweeper.await; // it was told to stop
     drop(app);
     let closing = tokio::task::spawn_blocking(move || engine.close());
     closing.await.map_err(|error| error.to_string())?.map_err(|fault| fault.to_string())?;
@@ -131,6 +134,23 @@ async fn finish_deletions(shell: &Shell, accounts: &[Account]) -> Result<(), Str
     Ok(())
 }
 
+/// How often queues that nobody touches are looked through for messages that expired.
+const SWEEP_PAUSE: Duration = Duration::from_secs(30);
+
+/// Gives back the space of expired messages. They are never shown, whether they were swept or not.
+async fn sweep(app: Arc<App>) {
+    loop {
+        tokio::time::sleep(SWEEP_PAUSE).await;
+        for account in app.accounts() {
+            match partition::queue::message::sweep(&app.shell, &account.name).await {
+                Ok(0) => {}
+                Ok(removed) => tracing::debug!(account = account.name.as_str(), removed, "expired messages removed"),
+                Err(failure) => tracing::error!(account = account.name.as_str(), ?failure, "sweeping queues failed"),
+            }
+        }
+    }
+}
+
 async fn stop_signal() -> std::io::Result<()> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     tokio::select! {
@@ -152,7 +172,10 @@ fn announce(settings: &Settings, listeners: &[Listener]) -> std::io::Result<()> 
         for listener in listeners {
             let (service, address) = (listener.service(), listener.address()?);
             let url = format!("{scheme}://{address}/{name}");
-            let note = if service == Service::Blob { "" } else { "  (not built yet: answers 501 NotImplemented)" };
+            let note = match service {
+                Service::Blob | Service::Queue => "",
+                Service::Table | Service::File => "  (not built yet: answers 501 NotImplemented)",
+            };
             writeln!(out, "{:<9} {url}{note}", service.name())?;
             let label = match service {
                 Service::Blob => "BlobEndpoint",

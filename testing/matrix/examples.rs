@@ -1,4 +1,4 @@
-//! For each operation a request that succeeds, and the world it succeeds in: container `box` with blob `b`.
+//! For each operation a request that succeeds, and the world it succeeds in: container `box` with blob `b`, queue `line` with a message.
 
 use contract::operations::{Operation, Resource, Test, TokenNeeds};
 use contract::roles::ROLES;
@@ -23,6 +23,9 @@ pub async fn world() -> World {
     ] {
         assert_eq!(world.send(&request).await.status, 201);
     }
+    assert_eq!(world.send(&queue("PUT line")).await.status, 201);
+    let put = world.send(&queue("POST line/messages").body(message("hello"))).await;
+    assert!(put.text().contains(MESSAGE_ID) && put.text().contains(POP_RECEIPT), "{}", put.text());
     world.clock.advance_seconds(10);
     world
 }
@@ -36,6 +39,18 @@ pub async fn send(world: &World, row: &Operation, request: &Request) -> Answer {
     world.app.set_tokens(Some(issuer.tokens(&ROLES.iter().map(|role| role.name).collect::<Vec<_>>())));
     let token = issuer.token(&Issuer::claims(world.clock.now()));
     world.send_secure(&request.clone().with_bearer(&token)).await
+}
+
+/// What the scripted ids make of the message in `line`.
+const MESSAGE_ID: &str = "00000000-0000-0000-0000-000000000010";
+const POP_RECEIPT: &str = "AAAAAAAAAAAAAAAAAAAAEQ==";
+
+pub fn queue(line: &str) -> Request {
+    Request::new(line).of(Service::Queue)
+}
+
+pub fn message(text: &str) -> String {
+    format!("<QueueMessage><MessageText>{text}</MessageText></QueueMessage>")
 }
 
 /// The rows that are built, and so have an example that succeeds.
@@ -100,6 +115,22 @@ pub fn example(row: &Operation) -> Request {
         GetBlob => Request::new("GET box/b"),
         GetBlobProperties => Request::new("HEAD box/b"),
         DeleteBlob => Request::new("DELETE box/b"),
+        ListQueues => queue("GET ?comp=list"),
+        CreateQueue => queue("PUT new-line"),
+        DeleteQueue => queue("DELETE line"),
+        GetQueueMetadata => queue("GET line?comp=metadata"),
+        SetQueueMetadata => queue("PUT line?comp=metadata").header("x-ms-meta-a", "1"),
+        GetQueueAcl => queue("GET line?comp=acl"),
+        SetQueueAcl => queue("PUT line?comp=acl").body("<SignedIdentifiers />"),
+        PutMessage => queue("POST line/messages").body(message("again")),
+        GetMessages => queue("GET line/messages"),
+        PeekMessages => queue("GET line/messages?peekonly=true"),
+        ClearMessages => queue("DELETE line/messages"),
+        UpdateMessage => {
+            let line = format!("PUT line/messages/{MESSAGE_ID}?popreceipt={POP_RECEIPT}&visibilitytimeout=10");
+            queue(&line).body(message("other"))
+        }
+        DeleteMessage => queue(&format!("DELETE line/messages/{MESSAGE_ID}?popreceipt={POP_RECEIPT}")),
         id => panic!("{id:?} is built and has no example yet"),
     }
 }
@@ -164,5 +195,10 @@ pub async fn everything(world: &World) -> String {
         seen.push_str(answer.header("etag").unwrap_or_default());
         seen.push_str(&answer.text());
     }
+    for line in ["GET ?comp=list&include=metadata", "GET line?comp=acl", "GET line/messages?peekonly=true"] {
+        seen.push_str(&world.send(&queue(line)).await.text());
+    }
+    let metadata = world.send(&queue("GET line?comp=metadata")).await;
+    seen.push_str(metadata.header("x-ms-approximate-messages-count").unwrap_or("no queue"));
     seen
 }

@@ -1,12 +1,13 @@
 //! One line per operation that is built; the rest answer 501, and the matrix holds this against the rows.
 
-use contract::operations::{Conditions as Rule, Operation, OperationId};
-use contract::{ErrorCode, Refusal};
+use contract::operations::{Anonymous, Conditions as Rule, Operation, OperationId};
+use contract::{ErrorCode, Refusal, Service};
 use partition::Failure;
 
 use crate::app::App;
 use crate::auth::{Credential, Grant};
 use crate::blob::{acl, block, container, list, read};
+use crate::queue::{self, messages};
 use crate::request::Request;
 use crate::service;
 use crate::wire::{Body, Response};
@@ -20,6 +21,7 @@ pub async fn dispatch(
     body: &mut Body<'_>,
 ) -> Result<Response, Failure> {
     use OperationId::*;
+    refuse_missing_version(request, row)?;
     refuse_unsupported_conditions(request, row)?;
     let shell = &app.shell;
     match row.id {
@@ -51,8 +53,31 @@ pub async fn dispatch(
         GetBlob => read::get(shell, request, row, grant).await,
         GetBlobProperties => read::properties(shell, request, row, grant).await,
         DeleteBlob => block::delete(shell, request, row).await,
+        ListQueues => queue::list(shell, request, row).await,
+        CreateQueue => queue::create(shell, request, row).await,
+        DeleteQueue => queue::delete(shell, request, row).await,
+        GetQueueMetadata => queue::metadata(shell, request, row).await,
+        SetQueueMetadata => queue::set_metadata(shell, request, row).await,
+        GetQueueAcl => queue::acl(shell, request, row).await,
+        SetQueueAcl => queue::set_acl(shell, request, row, body).await,
+        PutMessage => messages::put(shell, request, row, body).await,
+        GetMessages => messages::get(shell, request, row).await,
+        PeekMessages => messages::peek(shell, request, row).await,
+        ClearMessages => messages::clear(shell, request, row).await,
+        UpdateMessage => messages::update(shell, request, row, body).await,
+        DeleteMessage => messages::delete(shell, request, row).await,
         _ => Err(ErrorCode::NotImplemented.into()),
     }
+}
+
+/// Old clients of the Blob service send no version; the Queue service wants one.
+fn refuse_missing_version(request: &Request<'_>, row: &Operation) -> Result<(), Refusal> {
+    let is_said = request.header("x-ms-version").is_some()
+        || ["api-version", "sv"].iter().any(|name| request.query.get(name).is_some());
+    if request.service == Service::Queue && !is_said && row.anonymous != Anonymous::Always {
+        return Err(Refusal::missing_header("x-ms-version"));
+    }
+    Ok(())
 }
 
 /// A condition that an operation would not judge must not be taken for one that held.

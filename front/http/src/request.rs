@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use contract::names::{BlobName, ContainerName, Metadata};
+use contract::names::{BlobName, ContainerName, Metadata, QueueName};
 use contract::operations::{Operation, Resource};
 use contract::{ApiVersion, Refusal, Service};
 use env::{Id, Timestamp};
@@ -96,6 +96,10 @@ impl Request<'_> {
 
     pub fn blob(&self) -> Result<BlobName, Refusal> {
         BlobName::parse(self.address.rest.as_deref().unwrap_or(&self.address.first))
+    }
+
+    pub fn queue(&self) -> Result<QueueName, Refusal> {
+        QueueName::parse(&self.address.first)
     }
 
     /// `x-ms-meta-*`, names as they were sent.

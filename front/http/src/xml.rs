@@ -62,11 +62,9 @@ impl XmlWriter {
                 '&' => self.0.push_str("&amp;"),
                 // A reader would turn a bare carriage return into a line feed.
                 '\r' => self.0.push_str("&#xD;"),
-                // XML 1.0 has no way to write these at all.
-                c if c.is_control() && c != '\n' && c != '\t' || matches!(c, '\u{fffe}' | '\u{ffff}') => {
-                    self.0.push('\u{fffd}')
-                }
-                c => self.0.push(c),
+                c if is_legal(c) => self.0.push(c),
+                // XML 1.0 has no way to write it at all.
+                _ => self.0.push('\u{fffd}'),
             }
         }
         self
@@ -77,6 +75,11 @@ impl XmlWriter {
     }
 }
 
+/// May the character stand in an XML 1.0 document (its section 2.2), in whatever form?
+pub fn is_legal(c: char) -> bool {
+    !matches!(c, '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -85,12 +88,12 @@ mod tests {
     fn writes_and_escapes() {
         let mut xml = XmlWriter::new();
         xml.open_with("A", &[("b", "x\"<")])
-            .element("C", "a<b>&\r\u{1}")
+            .element("C", "a<b>&\r\u{1}\u{85}")
             .element("D", "")
             .optional("E", None)
             .close("A");
         let expected = "\u{feff}<?xml version=\"1.0\" encoding=\"utf-8\"?>\
-             <A b=\"x&quot;&lt;\"><C>a&lt;b&gt;&amp;&#xD;\u{fffd}</C><D /></A>";
+             <A b=\"x&quot;&lt;\"><C>a&lt;b&gt;&amp;&#xD;\u{fffd}\u{85}</C><D /></A>";
         assert_eq!(xml.finish(), expected);
     }
 }

@@ -17,6 +17,7 @@ use contract::names::{AccountName, QueueName};
 use engine::{Fault, KeyRange, PartitionId, Write};
 use env::{Id, Timestamp};
 
+use super::Found;
 pub use super::rules::TimeToLive;
 use super::rules::{judge_receipt, judge_visibility};
 use crate::directory::Named;
@@ -68,7 +69,7 @@ async fn load_text(reader: &Reader<'_>, id: Id) -> Result<Bytes, Fault> {
     Ok(record.ok_or_else(|| lacking("its text", id))?.value)
 }
 
-/// In a group that is being swept this is how it looks; in one that is alive it is damage (`in_queue` tells them apart).
+/// In a group that is being swept this is how it looks; in one that is alive it is damage (`settle` tells them apart).
 fn lacking(what: &str, id: Id) -> Fault {
     Fault::Corrupt { what: format!("message {id} has lost {what}") }
 }
@@ -126,7 +127,7 @@ struct Due {
 }
 
 async fn load_due(reader: &Reader<'_>, state: &QueueState, now: Timestamp, most: usize) -> Result<Due, Fault> {
-    if !state.expiry_is_stale(now) {
+    if state.count == 0 || state.expiry_floor > now {
         return Ok(Due::default());
     }
     let time = |time: Timestamp| Bytes::copy_from_slice(&time.ticks().to_be_bytes());
@@ -144,6 +145,14 @@ async fn load_due(reader: &Reader<'_>, state: &QueueState, now: Timestamp, most:
         }
     }
     Ok(due)
+}
+
+/// A few of them, for commands that write anyway.
+async fn load_few_due(reader: &Reader<'_>, state: &QueueState, now: Timestamp) -> Result<Due, Fault> {
+    if !state.expiry_is_stale(now) {
+        return Ok(Due::default());
+    }
+    load_due(reader, state, now, EXPIRED_IN_PASSING_MAX).await
 }
 
 // --- writing ---------------------------------------------------------------------------------------------------------
@@ -248,7 +257,7 @@ impl Command for PutMessage {
 
     async fn load(&self, reader: &Reader<'_>) -> Result<Self::Records, Fault> {
         let state = load_state(reader).await?;
-        let due = load_due(reader, &state, self.now, EXPIRED_IN_PASSING_MAX).await?;
+        let due = load_few_due(reader, &state, self.now).await?;
         Ok((state, due))
     }
 
@@ -361,7 +370,7 @@ impl Command for OnMessage {
     async fn load(&self, reader: &Reader<'_>) -> Result<Target, Fault> {
         let state = load_state(reader).await?;
         let message = load_message(reader, self.id).await?;
-        let due = load_due(reader, &state, self.now, EXPIRED_IN_PASSING_MAX).await?;
+        let due = load_few_due(reader, &state, self.now).await?;
         Ok(Target { state, message, due })
     }
 
@@ -460,26 +469,25 @@ pub struct Queue<'a> {
 }
 
 /// A queue that is cleared or deleted after it was found looks empty, or damaged while it is swept, and refuses writes. So whoever did
-/// not get what it asked for looks whether the queue is still the one it found; if not, it asks again, of the one that is there now.
-async fn in_queue<T>(
+/// not get what it asked for looks whether the queue is still the one it found: `None` if not, and it asks again, of the one that is
+/// there now.
+async fn settle<T>(
     shell: &Shell,
     queue: Queue<'_>,
-    act: impl AsyncFn(PartitionId) -> Result<T, Failure>,
+    found: &Found,
+    result: Result<T, Failure>,
     stands: impl Fn(&T) -> bool,
-) -> Result<T, Failure> {
-    loop {
-        let found = super::find(shell, queue.account, queue.name).await?;
-        let result = act(key::queue_partition(&found.group)).await;
-        if result.as_ref().is_ok_and(&stands) {
-            return result;
-        }
-        let now = super::find(shell, queue.account, queue.name).await?;
-        if now.head.incarnation == found.head.incarnation {
-            return match result {
-                Err(Failure::Gone) => Err(QueueHead::NOT_FOUND.into()),
-                other => other,
-            };
-        }
+) -> Option<Result<T, Failure>> {
+    if result.as_ref().is_ok_and(stands) {
+        return Some(result);
+    }
+    match super::find(shell, queue.account, queue.name).await {
+        Ok(now) if now.head.incarnation != found.head.incarnation => None,
+        Ok(_) => Some(match result {
+            Err(Failure::Gone) => Err(QueueHead::NOT_FOUND.into()),
+            other => other,
+        }),
+        Err(failure) => Some(Err(failure)),
     }
 }
 
@@ -492,11 +500,15 @@ pub async fn put(
     time_to_live: TimeToLive,
 ) -> Result<(Message, Timestamp), Failure> {
     let (now, id) = (shell.clock.now(), shell.ids.next());
-    let act = async |partition| {
-        let text = text.clone();
-        shell.execute(&PutMessage { partition, now, id, text, visibility_seconds, time_to_live }).await
-    };
-    in_queue(shell, queue, act, |_| true).await
+    loop {
+        let found = super::find(shell, queue.account, queue.name).await?;
+        let (partition, text) = (key::queue_partition(&found.group), text.clone());
+        let command = PutMessage { partition, now, id, text, visibility_seconds, time_to_live };
+        let result = shell.execute(&command).await;
+        if let Some(settled) = settle(shell, queue, &found, result, |_| true).await {
+            return settled;
+        }
+    }
 }
 
 /// Get Messages: at most `wanted`, each hidden for so many seconds from now.
@@ -507,77 +519,97 @@ pub async fn get(
     visibility_seconds: u64,
 ) -> Result<Vec<Received>, Failure> {
     let now = shell.clock.now();
-    let act = async |partition: PartitionId| {
-        let mut messages: Vec<Received> = Vec::new();
-        loop {
-            let command =
-                GetMessages { partition: partition.clone(), now, wanted: wanted - messages.len(), visibility_seconds };
-            match shell.execute(&command).await {
-                Ok(taken) => {
-                    messages.extend(taken.messages);
-                    if !taken.cut || messages.len() == wanted {
-                        return Ok(messages);
-                    }
-                }
-                // Those that were taken are the caller's whatever happens to the rest.
-                Err(_) if !messages.is_empty() => return Ok(messages),
-                Err(failure) => return Err(failure),
-            }
+    loop {
+        let found = super::find(shell, queue.account, queue.name).await?;
+        let partition = key::queue_partition(&found.group);
+        let result = take(shell, GetMessages { partition, now, wanted, visibility_seconds }).await;
+        // That there is none is not true of a queue that was cleared or deleted meanwhile.
+        if let Some(settled) = settle(shell, queue, &found, result, |messages| !messages.is_empty()).await {
+            return settled;
         }
-    };
-    in_queue(shell, queue, act, |messages| !messages.is_empty()).await
+    }
+}
+
+/// Goes on for as long as commits are full of what expired.
+async fn take(shell: &Shell, mut command: GetMessages) -> Result<Vec<Received>, Failure> {
+    let mut messages: Vec<Received> = Vec::new();
+    loop {
+        match shell.execute(&command).await {
+            Ok(taken) => {
+                command.wanted -= taken.messages.len();
+                messages.extend(taken.messages);
+                if !taken.cut || command.wanted == 0 {
+                    return Ok(messages);
+                }
+            }
+            // Those that were taken are the caller's whatever happens to the rest.
+            Err(_) if !messages.is_empty() => return Ok(messages),
+            Err(failure) => return Err(failure),
+        }
+    }
 }
 
 /// Peek Messages: changes nothing and takes no turn.
 pub async fn peek(shell: &Shell, queue: Queue<'_>, wanted: usize) -> Result<Vec<Received>, Failure> {
     let now = shell.clock.now();
-    let act = async |partition: PartitionId| {
-        loop {
-            let walk = {
-                let view = shell.engine.view(&partition).await?;
-                let reader = Reader::committed(view.as_ref());
-                let state = load_state(&reader).await?;
-                walk(&reader, &state, now, wanted).await?
-            };
-            if !walk.cut {
-                return Ok(walk.alive.into_iter().map(|(_, received)| received).collect::<Vec<_>>());
-            }
-            // More have expired than it is right to walk past again and again.
-            shell.execute(&Sweep { partition: partition.clone(), now }).await?;
+    loop {
+        let found = super::find(shell, queue.account, queue.name).await?;
+        let result = look(shell, key::queue_partition(&found.group), now, wanted).await;
+        if let Some(settled) = settle(shell, queue, &found, result, |_| false).await {
+            return settled;
         }
-    };
-    in_queue(shell, queue, act, |_| false).await
+    }
+}
+
+async fn look(shell: &Shell, partition: PartitionId, now: Timestamp, wanted: usize) -> Result<Vec<Received>, Failure> {
+    let sweep = Sweep { partition, now };
+    loop {
+        let walk = {
+            let view = shell.engine.view(&sweep.partition).await?;
+            let reader = Reader::committed(view.as_ref());
+            let state = load_state(&reader).await?;
+            walk(&reader, &state, now, wanted).await?
+        };
+        if !walk.cut {
+            return Ok(walk.alive.into_iter().map(|(_, received)| received).collect());
+        }
+        // More have expired than it is right to walk past again and again.
+        shell.execute(&sweep).await?;
+    }
 }
 
 /// Update Message. Gives its new receipt and the time it is visible from.
 pub async fn update(
     shell: &Shell,
     queue: Queue<'_>,
-    (id, receipt): (Id, Id),
+    message: (Id, Id),
     visibility_seconds: u64,
     text: Option<Bytes>,
 ) -> Result<(Message, Timestamp), Failure> {
-    act_on(shell, queue, id, receipt, Action::Update { visibility_seconds, text }).await
+    act(shell, queue, message, Action::Update { visibility_seconds, text }).await
 }
 
 /// Delete Message.
-pub async fn delete(shell: &Shell, queue: Queue<'_>, (id, receipt): (Id, Id)) -> Result<(), Failure> {
-    act_on(shell, queue, id, receipt, Action::Delete).await.map(drop)
+pub async fn delete(shell: &Shell, queue: Queue<'_>, message: (Id, Id)) -> Result<(), Failure> {
+    act(shell, queue, message, Action::Delete).await.map(drop)
 }
 
-async fn act_on(
+/// On the message with this id, for whoever has this receipt.
+async fn act(
     shell: &Shell,
     queue: Queue<'_>,
-    id: Id,
-    receipt: Id,
+    (id, receipt): (Id, Id),
     action: Action,
 ) -> Result<(Message, Timestamp), Failure> {
     let now = shell.clock.now();
-    let act = async |partition| {
-        let action = action.clone();
-        shell.execute(&OnMessage { partition, now, id, receipt, action }).await
-    };
-    in_queue(shell, queue, act, |_| true).await
+    loop {
+        let found = super::find(shell, queue.account, queue.name).await?;
+        let (partition, action) = (key::queue_partition(&found.group), action.clone());
+        let result = shell.execute(&OnMessage { partition, now, id, receipt, action }).await;
+        if let Some(settled) = settle(shell, queue, &found, result, |_| true).await {
+            return settled;
+        }
+    }
 }
 
 /// A queue with its count of messages: those hidden, and those expired and not yet removed, are among them.

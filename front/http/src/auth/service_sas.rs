@@ -4,6 +4,7 @@ use contract::operations::{Letters, Operation};
 use contract::{ApiVersion, ErrorCode, Refusal, Service};
 use env::Timestamp;
 use partition::blob::container;
+use partition::queue;
 use partition::record::StoredPolicy;
 use partition::{Failure, Shell};
 
@@ -75,12 +76,15 @@ impl ServiceSas {
 /// The policy a token names, as it is now: changed or removed, it changes or revokes its tokens at once.
 async fn stored_policy(shell: &Shell, request: &Request<'_>, id: &str) -> Result<StoredPolicy, Failure> {
     let unknown = || failed("The signed identifier is not found.");
-    if request.service != Service::Blob {
+    let account = &request.account.name;
+    let policies = match request.service {
+        Service::Blob => container::find(shell, account, &request.container()?).await.map(|found| found.head.policies),
+        Service::Queue => queue::find(shell, account, &request.queue()?).await.map(|found| found.head.policies),
         // No operation that stores a policy for the other services is built yet.
-        return Err(unknown().into());
-    }
-    match container::find(shell, &request.account.name, &request.container()?).await {
-        Ok(found) => Ok(found.head.policies.into_iter().find(|policy| policy.id == id).ok_or_else(unknown)?),
+        Service::Table | Service::File => return Err(unknown().into()),
+    };
+    match policies {
+        Ok(policies) => Ok(policies.into_iter().find(|policy| policy.id == id).ok_or_else(unknown)?),
         Err(Failure::Refused(_)) => Err(unknown().into()),
         Err(failure) => Err(failure),
     }

@@ -2,18 +2,18 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use contract::names::Metadata;
 use contract::operations::Operation;
-use contract::{ApiVersion, ErrorCode, Refusal, limits};
+use contract::{ApiVersion, Refusal};
 use partition::blob::container;
-use partition::blob::list::{self as model, Entry, Listing};
+use partition::blob::list::{self as model, Entry};
 use partition::record::{BlobHead, ContainerHead, PublicAccess};
 use partition::{Failure, Shell};
 
 use super::read::DEFAULT_CONTENT_TYPE;
 use super::refuse_unbuilt;
+use crate::listing::{includes, listing, put_metadata, put_parameters, xml_response};
 use crate::request::Request;
-use crate::wire::{Response, ResponseBody};
+use crate::wire::Response;
 use crate::xml::XmlWriter;
 
 const CONTAINER_INCLUDES: [&str; 3] = ["metadata", "deleted", "system"];
@@ -89,41 +89,6 @@ pub async fn blobs(shell: &Shell, request: &Request<'_>, row: &'static Operation
     Ok(xml_response(row, xml))
 }
 
-fn listing(request: &Request<'_>, start: String, delimiter: Option<String>) -> Result<Listing, Refusal> {
-    let results_max = match request.query.get("maxresults") {
-        None => limits::LIST_RESULTS_MAX,
-        Some(text) => match text.parse::<i64>() {
-            Ok(number) if number >= 1 => usize::try_from(number).unwrap_or(usize::MAX).min(limits::LIST_RESULTS_MAX),
-            Ok(_) => {
-                return Err(Refusal::from(ErrorCode::OutOfRangeQueryParameterValue)
-                    .with("QueryParameterName", "maxresults")
-                    .with("QueryParameterValue", text)
-                    .with("MinimumAllowed", "1")
-                    .with("MaximumAllowed", limits::LIST_RESULTS_MAX.to_string()));
-            }
-            Err(_) => return Err(Refusal::bad_query("maxresults", text, "Not a number.")),
-        },
-    };
-    let prefix = request.query.get("prefix").unwrap_or_default().to_string();
-    Ok(Listing { prefix, delimiter, start, results_max })
-}
-
-/// Checks the words of `include` and tells whether metadata is asked for.
-fn includes(request: &Request<'_>, known: &[&str]) -> Result<bool, Refusal> {
-    match request.query.words("include").find(|word| !known.contains(word)) {
-        Some(word) => Err(Refusal::bad_query("include", word, "Unknown value.")),
-        None => Ok(request.query.words("include").any(|word| word == "metadata")),
-    }
-}
-
-/// Echoed only if they were sent.
-fn put_parameters(xml: &mut XmlWriter, request: &Request<'_>) {
-    xml.optional("Prefix", request.query.get("prefix"));
-    xml.optional("Marker", request.query.get("marker"));
-    xml.optional("MaxResults", request.query.get("maxresults"));
-    xml.optional("Delimiter", request.query.get("delimiter"));
-}
-
 fn put_container(xml: &mut XmlWriter, name: &str, head: &ContainerHead, with_metadata: bool) {
     xml.open("Container").element("Name", name).open("Properties");
     xml.element("Last-Modified", &head.last_modified.http_date()).element("Etag", &head.etag.quoted());
@@ -171,18 +136,6 @@ fn put_blob(xml: &mut XmlWriter, version: ApiVersion, name: &str, head: &BlobHea
     xml.element("OrMetadata", "").close("Blob");
 }
 
-fn put_metadata(xml: &mut XmlWriter, metadata: &Metadata) {
-    if metadata.is_empty() {
-        xml.element("Metadata", "");
-        return;
-    }
-    xml.open("Metadata");
-    for (name, value) in metadata.iter() {
-        xml.element(name, value);
-    }
-    xml.close("Metadata");
-}
-
 /// The name to go on from, wrapped so that nobody takes it for a name.
 fn encode_marker(name: &str) -> String {
     let encoded = STANDARD.encode(name);
@@ -196,12 +149,6 @@ fn decode_marker(marker: &str) -> Result<String, Refusal> {
         String::from_utf8(STANDARD.decode(encoded).ok().filter(|_| whole)?).ok()
     };
     decode().ok_or_else(|| Refusal::bad_query("marker", marker, "Not a marker of this service."))
-}
-
-fn xml_response(row: &Operation, xml: XmlWriter) -> Response {
-    let mut response = Response::new(row.status).with_header("Content-Type", "application/xml");
-    response.body = ResponseBody::Bytes(xml.finish().into());
-    response
 }
 
 #[cfg(test)]

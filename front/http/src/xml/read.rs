@@ -68,8 +68,9 @@ pub fn parse(bytes: &[u8]) -> Result<Element, Refusal> {
                 closed = Some(Element { name: name(start.local_name().as_ref()), ..Element::default() })
             }
             Event::End(_) => closed = open.pop(),
-            Event::Text(content) => add(&mut open, &content.xml10_content()).map_err(|reason| at(&reader, reason))?,
-            Event::CData(content) => add(&mut open, &content.xml10_content()).map_err(|reason| at(&reader, reason))?,
+            // As it was sent: XML would have line ends made alike, and a message's text comes back byte for byte.
+            Event::Text(content) => add(&mut open, &content).map_err(|reason| at(&reader, reason))?,
+            Event::CData(content) => add(&mut open, &content).map_err(|reason| at(&reader, reason))?,
             Event::GeneralRef(reference) => {
                 let character = match reference.resolve_char_ref() {
                     Ok(Some(character)) => Some(character.to_string()),
@@ -105,6 +106,9 @@ fn name(bytes: impl AsRef<[u8]>) -> String {
 }
 
 fn add(open: &mut [Element], text: &str) -> Result<(), &'static str> {
+    if !text.chars().all(super::is_legal) {
+        return Err("A character is not allowed in XML.");
+    }
     match open.last_mut() {
         Some(element) => element.text.push_str(text),
         None if text.trim().is_empty() => {}
@@ -125,6 +129,10 @@ mod tests {
         .expect("right");
         assert_eq!(root.name, "A");
         assert_eq!(root.value("B"), Some("a<A<"));
+        let text = " a\r\n\tb\r\u{85}\u{1f600} ";
+        let root_of = |text: &str| parse(format!("<A>{text}</A>").as_bytes()).expect("right");
+        assert_eq!(root_of(text).text, text);
+        assert_eq!(root_of("a&#xD;&#10;").text, "a\r\n");
         assert_eq!(root.value("C"), None);
         assert!(root.child("C").is_some() && root.child("D").is_none());
     }
@@ -141,6 +149,10 @@ mod tests {
             "<A/>text",
             "<A>&unknown;</A>",
             "<A>&#0;</A>",
+            "<A>&#1;</A>",
+            "<A>\u{b}</A>",
+            "<A>\u{ffff}</A>",
+            "<A><![CDATA[\u{0}]]></A>",
             "<A><B></A></B>",
             "<",
             "<A",
