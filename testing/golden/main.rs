@@ -3,11 +3,13 @@
 //!
 //! A case is a file of steps. `> ` lines are the request: its line without account, headers that matter, and after an empty line the
 //! body. What every client adds (host, date, version, length, signature) is added here. `< ` lines are the answer; `\` at the end of one
-//! stands for a line that ends without a carriage return. `! clock +N` moves the clock by N seconds. Everything else is a remark.
+//! stands for a line that ends without a carriage return. `! clock +N` moves the clock by N seconds, `! service queue` sends what follows there. Everything else is
+//! a remark.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use contract::Service;
 use testing::{Answer, Request, World};
 
 #[tokio::test]
@@ -37,6 +39,7 @@ async fn transcripts() {
 async fn play(case: &str) -> String {
     let world = World::new().await;
     let mut out = String::new();
+    let mut service = Service::Blob;
     let mut lines = case.lines().peekable();
     while let Some(line) = lines.next() {
         if let Some(first) = line.strip_prefix("> ") {
@@ -47,10 +50,13 @@ async fn play(case: &str) -> String {
                 rest.push(next.strip_prefix("> ").unwrap_or(""));
             }
             while lines.next_if(|next| next.starts_with('<')).is_some() {}
-            out.push_str(&written(&world.send(&request(first, &rest)).await));
+            out.push_str(&written(&world.send(&request(first, &rest).of(service)).await));
         } else {
             if let Some(seconds) = line.strip_prefix("! clock +") {
                 world.clock.advance_seconds(seconds.trim().parse().expect("seconds"));
+            }
+            if let Some(name) = line.strip_prefix("! service ") {
+                service = Service::ALL.into_iter().find(|service| service.name() == name.trim()).expect("a service");
             }
             writeln!(out, "{line}").expect("a string");
         }
