@@ -41,7 +41,9 @@ async fn each_message_goes_to_exactly_one_consumer() {
                     }
                     assert!(counts.iter().all(|count| *count == round.to_string()), "{text}");
                     let mut received = received.lock().expect("nobody panicked");
-                    received.extend(ids.into_iter().zip(receipts).zip(values(&text, "MessageText")).map(|((a, b), c)| (a, b, c)));
+                    received.extend(
+                        ids.into_iter().zip(receipts).zip(values(&text, "MessageText")).map(|((a, b), c)| (a, b, c)),
+                    );
                 }
             })
         });

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use engine::memory::MemoryEngine;
-use engine::{Engine, Family, GroupRange, ScanStart};
+use engine::{Family, GroupRange, ScanStart};
 use partition::queue::message;
 use testing::World;
 
+use crate::crossing::CrossingEngine;
 use crate::{count, message as body, names, queue, send, values};
 
 /// Records of the queue's messages, of all kinds.
@@ -27,7 +27,7 @@ async fn records(world: &World) -> usize {
 }
 
 async fn world(messages: usize, line: &str) -> World {
-    let world = World::over(Arc::new(MemoryEngine::new())).await;
+    let world = World::over(Arc::new(CrossingEngine::default())).await;
     send(&world, queue("PUT line"), 201).await;
     for n in 0..messages {
         send(&world, queue(line).body(body(&n.to_string())), 201).await;

@@ -37,7 +37,12 @@ fn requests() -> Vec<(char, Request)> {
         ('r', queue("GET line?comp=metadata")),
         ('a', queue("POST line/messages").body(message("x"))),
         ('p', queue("GET line/messages")),
-        ('u', queue("PUT line/messages/01234567-89ab-cdef-0123-456789abcdef?popreceipt=AAAAAAAAAAAAAAAAAAAAAA==&visibilitytimeout=0")),
+        (
+            'u',
+            queue(
+                "PUT line/messages/01234567-89ab-cdef-0123-456789abcdef?popreceipt=AAAAAAAAAAAAAAAAAAAAAA==&visibilitytimeout=0",
+            ),
+        ),
         ('p', queue("DELETE line/messages/01234567-89ab-cdef-0123-456789abcdef?popreceipt=AAAAAAAAAAAAAAAAAAAAAA==")),
         ('-', queue("DELETE line/messages")),
         ('-', queue("DELETE line")),
@@ -67,7 +72,8 @@ async fn a_stored_policy_holds_at_once_and_no_longer_than_it_is_stored() {
     send(&world, queue("PUT line"), 201).await;
     let put = || with_sas(queue("POST line/messages").body(message("x")), "", "workers", "line");
     assert_eq!(world.send(&put()).await.code(), "AuthenticationFailed");
-    for (permissions, expiry, status) in [("a", "2030-01-01", 201), ("p", "2030-01-01", 403), ("a", "2025-01-01", 403)] {
+    for (permissions, expiry, status) in [("a", "2030-01-01", 201), ("p", "2030-01-01", 403), ("a", "2025-01-01", 403)]
+    {
         let policy = format!(
             "<SignedIdentifiers><SignedIdentifier><Id>workers</Id><AccessPolicy><Expiry>{expiry}</Expiry>\
              <Permission>{permissions}</Permission></AccessPolicy></SignedIdentifier></SignedIdentifiers>"
