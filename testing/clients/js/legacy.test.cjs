@@ -49,3 +49,35 @@ test("legacy client", { skip: storage === null && "azure-storage is not installe
   assert.deepEqual(containers.entries.map((c) => [c.name, c.metadata]), [[container, { hello: "world" }]]);
   await call("deleteContainer", container);
 });
+
+test("legacy client, queues", { skip: storage === null && "azure-storage is not installed" }, async () => {
+  const service = storage.createQueueService(
+    `DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=${KEY};QueueEndpoint=${process.env.LAZULI_QUEUE_ENDPOINT};`);
+  service.messageEncoder = new storage.QueueMessageEncoder.TextXmlQueueMessageEncoder();
+  const call = (name, ...rest) => promisify(service[name]).call(service, ...rest);
+  const queue = `legacy-${crypto.randomBytes(6).toString("hex")}`;
+
+  await call("createQueue", queue, { metadata: { hello: "world" } });
+  assert.equal((await call("createQueueIfNotExists", queue, { metadata: { hello: "world" } })).created, false);
+  await call("setQueueMetadata", queue, { hello: "moon" });
+  const put = await call("createMessage", queue, "hello <&>", { visibilityTimeout: 0, messageTimeToLive: 3600 });
+  assert.equal((await call("peekMessage", queue)).messageText, "hello <&>");
+  const got = await call("getMessage", queue, { visibilityTimeout: 60 });
+  assert.equal(got.messageId, put.messageId);
+  assert.equal(Number(got.dequeueCount), 1);
+  const updated = await call("updateMessage", queue, got.messageId, got.popReceipt, 0, { messageText: "two" });
+  await assert.rejects(call("deleteMessage", queue, got.messageId, got.popReceipt), { code: "MessageNotFound" });
+  assert.equal((await call("peekMessages", queue, { numOfMessages: 32 }))[0].messageText, "two");
+  const seen = await call("getQueueMetadata", queue);
+  assert.equal(Number(seen.approximateMessageCount), 1);
+  assert.deepEqual(seen.metadata, { hello: "moon" });
+  await call("deleteMessage", queue, got.messageId, updated.popReceipt);
+  await call("createMessage", queue, "x");
+  await call("clearMessages", queue);
+  assert.equal((await call("getMessages", queue, { numOfMessages: 5 })).length, 0);
+  await call("setQueueAcl", queue, { p: { Permissions: "r", Expiry: new Date(Date.now() + 3600e3) } });
+  assert.equal((await call("getQueueAcl", queue)).signedIdentifiers.p.Permissions, "r");
+  assert.ok((await call("listQueuesSegmented", null)).entries.some((one) => one.name === queue));
+  await call("deleteQueue", queue);
+  assert.equal((await call("doesQueueExist", queue)).exists, false);
+});

@@ -51,18 +51,31 @@ def names_below_localhost():
 
 
 @pytest.fixture(scope="session")
-def endpoint():
+def endpoints():
+    """Of the blob service and of the queue service of one server."""
     given = os.environ.get("LAZULI_BLOB_ENDPOINT")
     if given:
-        yield given
+        yield given, os.environ.get("LAZULI_QUEUE_ENDPOINT")
         return
     try:
         running = servers.Server().start()
     except servers.StartFailed as failure:
         pytest.exit(str(failure), returncode=1)
     with running:
-        yield running.endpoint
+        yield running.endpoint, running.queue_endpoint
         assert running.process.poll() is None, "the server died:\n" + "".join(running.output[-40:])
+
+
+@pytest.fixture(scope="session")
+def endpoint(endpoints):
+    return endpoints[0]
+
+
+@pytest.fixture(scope="session")
+def queue_endpoint(endpoints):
+    if not endpoints[1]:
+        pytest.skip("LAZULI_QUEUE_ENDPOINT is not set")
+    return endpoints[1]
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 Used by the client suite, by testing/kill9 and by ../with-server. What is started is chosen by LAZULI_TEST_SERVER:
   lazuli    (default) the release binary, or the one named by LAZULI_BIN
   azurite   the peer, from node_modules under target/: a sanity check of the suites themselves
-LAZULI_BLOB_ENDPOINT, if set, names a server that is already running; then nothing is started.
+LAZULI_BLOB_ENDPOINT and LAZULI_QUEUE_ENDPOINT, if set, name a server that is already running; then nothing is started.
 
 A server is ready when it has said so on its standard output; nothing here polls a port or sleeps.
 """
@@ -31,10 +31,10 @@ READY_SECONDS_MAX = 60
 # The peer's ready line, and ours (design: one line that begins with `ready`).
 READY = {
     "lazuli": re.compile(r"^ready\b"),
-    "azurite": re.compile(r"Blob service (is )?successfully listen", re.IGNORECASE),
+    "azurite": re.compile(r"Table service (is )?successfully listen", re.IGNORECASE),  # the last of its three
 }
 # Other services are not what this suite talks to.
-NOT_SERVED = ["queue", "table", "file", "smb", "console"]
+NOT_SERVED = ["table", "file", "smb", "console"]
 
 
 def kind():
@@ -77,11 +77,12 @@ class StartFailed(Exception):
 class Server:
     """One running server. A context manager: leaving it stops the process and removes a data directory of its own."""
 
-    def __init__(self, data=None, port=None, tls=None, extra=()):
+    def __init__(self, data=None, port=None, tls=None, extra=(), queue_port=None):
         self.kind = kind()
         self.own_data = data is None
         self.data = Path(data) if data else Path(tempfile.mkdtemp(prefix="server-", dir=data_root()))
         self.port = port or free_port()
+        self.queue_port = queue_port or free_port()
         self.tls = tls
         self.extra = list(extra)
         self.process = None
@@ -93,18 +94,25 @@ class Server:
     def endpoint(self):
         return f"{'https' if self.tls else 'http'}://127.0.0.1:{self.port}/{ACCOUNT}"
 
+    @property
+    def queue_endpoint(self):
+        return f"{'https' if self.tls else 'http'}://127.0.0.1:{self.queue_port}/{ACCOUNT}"
+
     def command(self):
         if self.kind == "azurite":
             modules = TARGET / "js" / "node_modules"
             packaged = sorted(modules.glob("node-*/bin/node"))
             command = [
-                str(packaged[0]) if packaged else "node", str(modules / "azurite/dist/src/blob/main.js"),
+                str(packaged[0]) if packaged else "node", str(modules / "azurite/dist/src/azurite.js"),
                 "--disableTelemetry", "--silent", "--skipApiVersionCheck",
                 "--location", str(self.data), "--blobHost", "127.0.0.1", "--blobPort", str(self.port),
+                "--queueHost", "127.0.0.1", "--queuePort", str(self.queue_port),
+                "--tableHost", "127.0.0.1", "--tablePort", str(free_port()),
             ]
             return command + (["--cert", str(self.tls[0]), "--key", str(self.tls[1])] if self.tls else [])
         binary = os.environ.get("LAZULI_BIN") or str(TARGET / "release" / "lazuli")
-        command = [binary, "serve", "--data", str(self.data), "--host", "127.0.0.1", "--blob-port", str(self.port)]
+        command = [binary, "serve", "--data", str(self.data), "--host", "127.0.0.1", "--blob-port", str(self.port),
+                   "--queue-port", str(self.queue_port)]
         for service in NOT_SERVED:
             command += [f"--{service}-port", "off"]
         if self.tls:
@@ -177,14 +185,14 @@ class Server:
                 shutil.rmtree(self.data, ignore_errors=True)
 
 
-DEVELOPMENT_PORT = 10000
+DEVELOPMENT_PORT, DEVELOPMENT_QUEUE_PORT = 10000, 10001
 
 
 def start_on_development_port():
     """A running server where `UseDevelopmentStorage=true` looks for one, or None if the port is someone else's."""
-    if not port_is_free(DEVELOPMENT_PORT):
+    if not (port_is_free(DEVELOPMENT_PORT) and port_is_free(DEVELOPMENT_QUEUE_PORT)):
         return None
-    server = Server(port=DEVELOPMENT_PORT)
+    server = Server(port=DEVELOPMENT_PORT, queue_port=DEVELOPMENT_QUEUE_PORT)
     try:
         return server.start()
     except StartFailed:
