@@ -1,0 +1,19 @@
+"""The examples do what they say."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import server as servers
+
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
+
+
+def test_background_jobs(queue_endpoint):
+    connection = servers.connection_string("http://unused") + f"QueueEndpoint={queue_endpoint};"
+    environment = dict(os.environ, AZURE_STORAGE_CONNECTION_STRING=connection)
+    command = [sys.executable, str(EXAMPLES / "queue-jobs" / "demo.py"), "12"]
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "all 12 jobs are done" in ran.stdout
