@@ -61,6 +61,10 @@ pub const RETENTION_DAYS_MAX: u16 = 365;
 /// How far ahead a user delegation key may begin or end.
 pub const DELEGATION_KEY_SECONDS_MAX: u64 = 7 * 24 * 3600;
 
+/// A lease that ends, in seconds; and how long it may be breaking.
+pub const LEASE_SECONDS: std::ops::RangeInclusive<i64> = 15..=60;
+pub const LEASE_BREAK_SECONDS_MAX: u32 = 60;
+
 pub const LIST_RESULTS_MAX: usize = 5000;
 
 /// A range whose hash the client asked for.

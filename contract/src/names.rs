@@ -107,6 +107,55 @@ fn is_noncharacter(c: char) -> bool {
     (0xFDD0..=0xFDEF).contains(&n) || n & 0xFFFE == 0xFFFE
 }
 
+/// The id of a lease: a GUID, told back as the client wrote it, the same in whatever form it is written.
+#[derive(Clone, Debug)]
+pub struct LeaseId {
+    text: String,
+    value: u128,
+}
+
+impl LeaseId {
+    /// In any of the five usual forms.
+    pub fn parse(text: &str) -> Option<LeaseId> {
+        let inner = match text.as_bytes() {
+            [b'{', .., b'}'] | [b'(', .., b')'] => &text[1..text.len() - 1],
+            _ => text,
+        };
+        let hyphens: Vec<usize> = inner.char_indices().filter(|(_, c)| *c == '-').map(|(at, _)| at).collect();
+        if !hyphens.is_empty() && hyphens != [8, 13, 18, 23] {
+            return None;
+        }
+        let digits = if inner.starts_with("0x") {
+            // {0x01234567,0x89ab,0xcdef,{0x01,…}}
+            inner.replace("0x", "").replace([',', '{', '}'], "")
+        } else {
+            inner.replace('-', "")
+        };
+        let is_guid = digits.len() == 32 && digits.bytes().all(|b| b.is_ascii_hexdigit());
+        let value = u128::from_str_radix(&digits, 16).ok().filter(|_| is_guid)?;
+        Some(LeaseId { text: text.to_string(), value })
+    }
+
+    /// One that the server chose.
+    pub fn from_id(value: u128) -> LeaseId {
+        let d = format!("{value:032x}");
+        let text = format!("{}-{}-{}-{}-{}", &d[..8], &d[8..12], &d[12..16], &d[16..20], &d[20..]);
+        LeaseId { text, value }
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+}
+
+impl PartialEq for LeaseId {
+    fn eq(&self, other: &Self) -> bool {
+        self.value == other.value
+    }
+}
+
+impl Eq for LeaseId {}
+
 /// A resource's metadata: names as they were given, unique without case, in the order given.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Metadata(Vec<(String, String)>);
@@ -161,6 +210,33 @@ impl Metadata {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lease_ids_are_guids_in_any_form() {
+        let plain = LeaseId::parse("01234567-89ab-cdef-0123-456789abcdef").expect("a GUID");
+        for text in [
+            "0123456789ABCDEF0123456789abcdef",
+            "{01234567-89ab-cdef-0123-456789abcdef}",
+            "(01234567-89AB-cdef-0123-456789abcdef)",
+            "{0x01234567,0x89ab,0xcdef,{0x01,0x23,0x45,0x67,0x89,0xab,0xcd,0xef}}",
+        ] {
+            let id = LeaseId::parse(text).expect("a GUID");
+            assert_eq!((&id, id.as_str()), (&plain, text));
+        }
+        for text in [
+            "",
+            "x",
+            "01234567",
+            "0123456789abcdef-0123456789abcdef",
+            "01234567-89ab-cdef-0123-456789abcdeg",
+            "\u{e9}",
+            "{}",
+            "(",
+        ] {
+            assert_eq!(LeaseId::parse(text), None, "{text}");
+        }
+        assert_eq!(LeaseId::from_id(0x0123456789abcdef0123456789abcdef), plain);
+    }
 
     #[track_caller]
     fn check<T: std::fmt::Debug>(got: Result<T, Refusal>, expected: &str) {

@@ -3,5 +3,6 @@
 pub mod block;
 pub mod container;
 pub mod delete;
+pub mod lease;
 pub mod list;
 pub mod read;

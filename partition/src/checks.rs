@@ -1,10 +1,13 @@
 //! The checks every operation on a blob or container shares, in their order: the container is there, the blob is there, the lease
 //! agrees, the conditions hold. What each operation asks of them stands in its row.
 
-use contract::operations::{Conditions as Rule, LeaseCheck, Operation, Resource};
+use contract::names::LeaseId;
+use contract::operations::{Conditions as Rule, Operation, Resource};
 use contract::{ApiVersion, ErrorCode, Refusal};
+use env::Timestamp;
 
 use crate::condition::{Conditions, Current, judge_read, judge_write};
+use crate::lease;
 
 /// What a request says of the resource it wants to find.
 #[derive(Clone, Debug)]
@@ -12,29 +15,23 @@ pub struct Expectation {
     pub operation: &'static Operation,
     pub version: ApiVersion,
     pub conditions: Conditions,
-    pub lease_id: Option<String>,
+    pub lease_id: Option<LeaseId>,
 }
 
 impl Expectation {
     /// Judges what is there. `None` is nothing: refused with `missing`, unless the operation may create.
-    pub fn judge(&self, current: Option<Current>) -> Result<(), Refusal> {
+    pub fn judge(&self, current: Option<Current<'_>>, now: Timestamp) -> Result<(), Refusal> {
         let row = self.operation;
-        let (missing, exists, no_lease) = if row.on == Resource::Blob {
-            (ErrorCode::BlobNotFound, ErrorCode::BlobAlreadyExists, ErrorCode::LeaseNotPresentWithBlobOperation)
+        let (missing, exists, codes) = if row.on == Resource::Blob {
+            (ErrorCode::BlobNotFound, ErrorCode::BlobAlreadyExists, lease::OF_BLOB)
         } else {
-            (
-                ErrorCode::ContainerNotFound,
-                ErrorCode::ContainerAlreadyExists,
-                ErrorCode::LeaseNotPresentWithContainerOperation,
-            )
+            (ErrorCode::ContainerNotFound, ErrorCode::ContainerAlreadyExists, lease::OF_CONTAINER)
         };
         if current.is_none() && row.conditions != Rule::OnCreate {
             return Err(missing.into());
         }
-        // No lease can be taken yet, so any id that is sent names none.
-        if self.lease_id.is_some() && row.lease != LeaseCheck::Ignored {
-            return Err(no_lease.into());
-        }
+        let lease = current.and_then(|current| current.lease);
+        lease::judge_use(lease, self.lease_id.as_ref(), row.lease, codes, now)?;
         match (row.conditions, current) {
             // Tags are refused by name where they are sent, and tables judge their own.
             (Rule::Never | Rule::OnTags | Rule::IfMatchRequired, _) => Ok(()),

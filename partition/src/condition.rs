@@ -8,6 +8,7 @@ use contract::{ApiVersion, ErrorCode, Refusal};
 use env::Timestamp;
 
 use crate::etag::ETag;
+use crate::lease::Lease;
 
 /// The conditional headers of one request.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -55,9 +56,10 @@ impl EtagTest {
 
 /// What a condition is held against.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Current {
+pub struct Current<'a> {
     pub etag: ETag,
     pub last_modified: Timestamp,
+    pub lease: Option<&'a Lease>,
 }
 
 impl Conditions {
@@ -79,7 +81,7 @@ impl Conditions {
 }
 
 /// A read of something that is there.
-pub fn judge_read(conditions: &Conditions, version: ApiVersion, current: Current) -> Result<(), Refusal> {
+pub fn judge_read(conditions: &Conditions, version: ApiVersion, current: Current<'_>) -> Result<(), Refusal> {
     // Quirk: `If-None-Match: *` on a read can never hold; the service calls it an error, and ignored it in old versions.
     let mut none_match = conditions.if_none_match.as_ref();
     if none_match == Some(&EtagTest::Any) {
@@ -105,7 +107,7 @@ pub fn judge_read(conditions: &Conditions, version: ApiVersion, current: Current
 /// operations that create; others take that header as holding.
 pub fn judge_write(
     conditions: &Conditions,
-    current: Option<Current>,
+    current: Option<Current<'_>>,
     already_exists: Option<ErrorCode>,
 ) -> Result<(), Refusal> {
     let several = [&conditions.if_match, &conditions.if_none_match].into_iter().flatten().any(EtagTest::is_several);

@@ -99,7 +99,7 @@ struct Bury<H, J> {
     of: PhantomData<H>,
 }
 
-impl<H: Named, J: Fn(Option<&H>) -> Result<(), Refusal> + Send + Sync> Command for Bury<H, J> {
+impl<H: Named, J: Fn(Option<&H>, Timestamp) -> Result<(), Refusal> + Send + Sync> Command for Bury<H, J> {
     type Records = Option<H>;
     type Outcome = Id;
 
@@ -111,8 +111,8 @@ impl<H: Named, J: Fn(Option<&H>) -> Result<(), Refusal> + Send + Sync> Command f
         load(reader).await
     }
 
-    fn check(&self, head: &Self::Records, _now: Timestamp) -> Result<(), Refusal> {
-        (self.judge)(head.as_ref())
+    fn check(&self, head: &Self::Records, now: Timestamp) -> Result<(), Refusal> {
+        (self.judge)(head.as_ref(), now)
     }
 
     fn decide(&self, head: Self::Records, moment: Moment) -> Result<(Vec<Write>, Id), Refusal> {
@@ -164,7 +164,7 @@ pub async fn delete<H: Named>(
     shell: &Shell,
     account: &AccountName,
     name: &str,
-    judge: impl Fn(Option<&H>) -> Result<(), Refusal> + Send + Sync,
+    judge: impl Fn(Option<&H>, Timestamp) -> Result<(), Refusal> + Send + Sync,
 ) -> Result<(), Failure> {
     let bury = Bury { partition: key::named_partition(H::SERVICE, account, name), judge, of: PhantomData };
     let incarnation = shell.execute(&bury).await?;

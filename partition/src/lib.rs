@@ -11,6 +11,7 @@ pub mod directory;
 pub mod etag;
 pub mod execute;
 pub mod key;
+pub mod lease;
 pub mod list;
 pub mod queue;
 pub mod record;

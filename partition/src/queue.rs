@@ -50,7 +50,7 @@ pub async fn list(shell: &Shell, account: &AccountName, listing: &Listing) -> Re
 
 /// Delete Queue.
 pub async fn delete(shell: &Shell, account: &AccountName, name: &QueueName) -> Result<(), Failure> {
-    directory::delete(shell, account, name.as_str(), |_: Option<&QueueHead>| Ok(())).await
+    directory::delete(shell, account, name.as_str(), |_: Option<&QueueHead>, _| Ok(())).await
 }
 
 fn partition(account: &AccountName, name: &QueueName) -> PartitionId {

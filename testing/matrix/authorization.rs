@@ -7,7 +7,7 @@ use contract::operations::{Access, Anonymous, Letters, Operation, TokenNeeds};
 use env::Clock;
 use testing::{AccountSas, Request, World};
 
-use crate::examples::{chosen, every, everything, example, send, world};
+use crate::examples::{chosen, every, everything, example, prepared, send, world};
 
 /// Permissions that do not suffice: everything but the needed letters; where all of several are needed, everything but one.
 pub fn lacking(letters: Letters) -> Vec<String> {
@@ -103,7 +103,7 @@ async fn with_a_tampered_request() {
 #[tokio::test]
 async fn with_a_stale_date() {
     for (service, row) in every().filter(|(_, row)| row.anonymous != Anonymous::Always) {
-        let world = world().await;
+        let world = prepared(row).await;
         let now = world.clock.now();
         for date in [now.minus_seconds(901).http_date(), now.plus_seconds(901).http_date(), "yesterday".into()] {
             refused(&world, row, &request(service, row).header("x-ms-date", date), 403, "AuthenticationFailed").await;
@@ -178,7 +178,7 @@ async fn with_just_enough() {
     for (service, row) in every() {
         for permissions in sufficient(row.account_sas.letters) {
             for resource_type in row.account_sas.resource_types.chars() {
-                let world = world().await;
+                let world = prepared(row).await;
                 let now = world.clock.now();
                 let sas = AccountSas {
                     services: service.letter().into(),

@@ -4,15 +4,13 @@ use contract::operations::{Access, Conditions, LeaseCheck, ReturnsEtag};
 use env::Timestamp;
 use testing::Request;
 
-use crate::examples::{built, current, everything, example, send, world};
-
-const LEASE_ID: &str = "01234567-89ab-cdef-0123-456789abcdef";
+use crate::examples::{LEASE_ID, built, current, everything, example, lease, prepared, send, world};
 
 #[tokio::test]
 async fn every_operation_succeeds_with_its_status_and_etag() {
     for row in built() {
         for method in row.methods {
-            let world = world().await;
+            let world = prepared(row).await;
             let mut request = example(row);
             request.method = method.name().into();
             let answer = send(&world, row, &request).await;
@@ -31,11 +29,13 @@ async fn every_operation_succeeds_with_its_status_and_etag() {
 #[tokio::test]
 async fn etags_change_with_writes_alone() {
     for row in built() {
-        let world = world().await;
+        let world = prepared(row).await;
         let before = current(&world, row).await;
         let answer = send(&world, row, &example(row)).await;
         let shown = answer.header("etag").map(str::to_string);
         match (row.access, shown) {
+            // A lease is no part of the content.
+            (_, Some(shown)) if row.lease == LeaseCheck::Acts => assert_eq!(shown, before.0, "{:?}", row.id),
             (Access::Read, Some(shown)) => assert_eq!(shown, before.0, "{:?}", row.id),
             (Access::Write, Some(shown)) => assert!(shown > before.0, "{:?}: {shown} {}", row.id, before.0),
             (_, None) => assert_eq!(row.etag, ReturnsEtag::No, "{:?}", row.id),
@@ -76,7 +76,7 @@ async fn conditions_are_judged_as_the_row_says() {
         ];
         for (headers, on_read, on_write) in table {
             // Each from a fresh world: an operation that succeeds changes it.
-            let world = crate::examples::world().await;
+            let world = prepared(row).await;
             let before = everything(&world).await;
             let mut request = example(row);
             for (name, value) in headers {
@@ -124,7 +124,7 @@ async fn create_once() {
     assert_eq!((read.status, read.code()), (400, "UnsatisfiableCondition"));
 }
 
-/// Nothing can be leased yet, so an id that is sent names no lease; operations without leases do not look.
+/// An id that names no lease, on what is not leased; operations without leases do not look.
 #[tokio::test]
 async fn lease_ids_are_checked_where_the_row_says() {
     for row in built() {
@@ -136,6 +136,35 @@ async fn lease_ids_are_checked_where_the_row_says() {
             LeaseCheck::IfGiven | LeaseCheck::IfLeased => {
                 assert_eq!(answer.status, 412, "{:?}", row.id);
                 assert!(answer.code().starts_with("LeaseNotPresentWith"), "{:?}", row.id);
+            }
+        }
+    }
+}
+
+/// On what is leased: the right id, a wrong one, none; and the right one after the lease has ended (B6 to B8).
+#[tokio::test]
+async fn leases_hold_where_the_row_says() {
+    let other = LEASE_ID.replace('0', "1");
+    for row in built().filter(|row| matches!(row.lease, LeaseCheck::IfGiven | LeaseCheck::IfLeased)) {
+        let needed = row.lease == LeaseCheck::IfLeased;
+        for (id, seconds_later, status, code) in [
+            (Some(LEASE_ID), 0, row.status, ""),
+            (Some(LEASE_ID), 59, row.status, ""),
+            (Some(other.as_str()), 0, 412, "LeaseIdMismatchWith"),
+            (None, 0, if needed { 412 } else { row.status }, if needed { "LeaseIdMissing" } else { "" }),
+            (Some(LEASE_ID), 60, 412, "LeaseLost"),
+            (None, 60, row.status, ""),
+        ] {
+            let world = world().await;
+            lease(&world, row).await;
+            world.clock.advance_seconds(seconds_later);
+            let before = everything(&world).await;
+            let request = id.into_iter().fold(example(row), |request, id| request.header("x-ms-lease-id", id));
+            let answer = send(&world, row, &request).await;
+            assert_eq!(answer.status, status, "{:?} {id:?} after {seconds_later} s: {}", row.id, answer.text());
+            assert!(answer.code().starts_with(code), "{:?} {id:?}: {}", row.id, answer.code());
+            if status == 412 {
+                assert_eq!(everything(&world).await, before, "{:?} was refused and changed something", row.id);
             }
         }
     }

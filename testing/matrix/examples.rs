@@ -1,6 +1,6 @@
 //! For each operation a request that succeeds, and the world it succeeds in: container `box` with blob `b`, queue `line` with a message.
 
-use contract::operations::{Operation, Resource, Test, TokenNeeds};
+use contract::operations::{LeaseCheck, Operation, Resource, Test, TokenNeeds};
 use contract::roles::ROLES;
 use contract::{OperationId, Service};
 use env::Clock;
@@ -28,6 +28,26 @@ pub async fn world() -> World {
     assert!(put.text().contains(MESSAGE_ID) && put.text().contains(POP_RECEIPT), "{}", put.text());
     world.clock.advance_seconds(10);
     world
+}
+
+/// The world in which the row's example succeeds: what a lease operation needs is leased.
+pub async fn prepared(row: &Operation) -> World {
+    let world = world().await;
+    let acquires = matches!(row.id, OperationId::AcquireBlobLease | OperationId::AcquireContainerLease);
+    if row.lease == LeaseCheck::Acts && !acquires {
+        lease(&world, row).await;
+    }
+    world
+}
+
+pub const LEASE_ID: &str = "01234567-89ab-cdef-0123-456789abcdef";
+
+/// Leases what the row works on: the blob, or the container.
+pub async fn lease(world: &World, row: &Operation) {
+    let line = if row.on == Resource::Blob { "PUT box/b?comp=lease" } else { "PUT box?restype=container&comp=lease" };
+    let request = Request::new(line).header("x-ms-lease-action", "acquire").header("x-ms-lease-duration", "60");
+    let answer = world.send(&request.header("x-ms-proposed-lease-id", LEASE_ID)).await;
+    assert_eq!(answer.status, 201, "{}", answer.text());
 }
 
 /// Sends with the credential that the operation needs: the account's key, or a token where only that suffices.
@@ -80,7 +100,19 @@ pub fn example(row: &Operation) -> Request {
         let info = "<KeyInfo><Start>2026-01-02T03:00:00Z</Start><Expiry>2026-01-03T03:00:00Z</Expiry></KeyInfo>";
         Request::new("POST ?restype=service&comp=userdelegationkey").of(service).body(info)
     };
+    let lease = |action: &str| {
+        let line =
+            if row.on == Resource::Blob { "PUT box/b?comp=lease" } else { "PUT box?restype=container&comp=lease" };
+        Request::new(line).header("x-ms-lease-action", action)
+    };
     match row.id {
+        AcquireBlobLease | AcquireContainerLease => lease("acquire").header("x-ms-lease-duration", "-1"),
+        RenewBlobLease | RenewContainerLease => lease("renew").header("x-ms-lease-id", LEASE_ID),
+        ChangeBlobLease | ChangeContainerLease => lease("change")
+            .header("x-ms-lease-id", LEASE_ID)
+            .header("x-ms-proposed-lease-id", LEASE_ID.replace('0', "1")),
+        ReleaseBlobLease | ReleaseContainerLease => lease("release").header("x-ms-lease-id", LEASE_ID),
+        BreakBlobLease | BreakContainerLease => lease("break").header("x-ms-lease-break-period", "5"),
         PreflightBlob => preflight(Service::Blob),
         PreflightQueue => preflight(Service::Queue),
         PreflightTable => preflight(Service::Table),

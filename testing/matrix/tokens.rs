@@ -8,7 +8,7 @@ use serde_json::json;
 use testing::{Answer, DelegationKey, Issuer, Request, ServiceSas, World};
 
 use crate::authorization::{lacking, refused, request, sufficient};
-use crate::examples::{every, everything, example, world};
+use crate::examples::{every, everything, example, prepared, world};
 
 fn rows() -> impl Iterator<Item = (Service, &'static Operation)> {
     every().filter(|(_, row)| row.anonymous != Anonymous::Always)
@@ -74,7 +74,7 @@ async fn service_sas() {
                 .await;
         }
         for permissions in sufficient(row.service_sas) {
-            let world = crate::examples::world().await;
+            let world = prepared(row).await;
             let sas = ServiceSas { permissions, ..all.clone() };
             let answer = world.send(&request.clone().with_sas(sas.parameters())).await;
             assert_eq!(answer.status, success(row), "{:?} {}: {}", row.id, sas.permissions, answer.text());
@@ -140,7 +140,7 @@ async fn bearer_tokens_that_are_not_valid() {
 async fn roles() {
     let issuer = Issuer::new();
     for (service, row) in rows() {
-        let mut world = world().await;
+        let mut world = prepared(row).await;
         for role in ROLES {
             world.app.set_tokens(Some(issuer.tokens(&[role.name])));
             let token = issuer.token(&Issuer::claims(world.clock.now()));
@@ -148,7 +148,7 @@ async fn roles() {
             if role.allows(service, row, true) {
                 let answer = world.send_secure(&request).await;
                 assert_eq!(answer.status, success(row), "{} {:?}: {}", role.name, row.id, answer.text());
-                world = crate::examples::world().await;
+                world = prepared(row).await;
             } else {
                 refused_securely(&world, row, &request, 403, "AuthorizationPermissionMismatch").await;
             }
@@ -187,7 +187,7 @@ async fn user_delegation_sas() {
     let issuer = Issuer::new();
     let every_role: Vec<&str> = ROLES.iter().map(|role| role.name).collect();
     for (service, row) in rows().filter(|(service, _)| *service != Service::Table) {
-        let world = world().await;
+        let world = prepared(row).await;
         world.app.set_tokens(Some(issuer.tokens(&every_role)));
         let key = delegation_key(&world, &issuer, service).await;
         let request = request(service, row);

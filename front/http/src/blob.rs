@@ -4,6 +4,7 @@ pub mod acl;
 pub mod block;
 pub mod container;
 mod hash;
+pub mod lease;
 pub mod list;
 pub mod read;
 
@@ -11,6 +12,7 @@ use contract::Refusal;
 use contract::names::Metadata;
 use env::Timestamp;
 use partition::ETag;
+use partition::lease::Lease;
 
 use crate::request::Request;
 use crate::wire::Response;
@@ -26,9 +28,12 @@ fn put_metadata(response: &mut Response, metadata: &Metadata) {
     }
 }
 
-/// A lease's state, where nothing can be leased yet.
-fn put_lease(response: &mut Response) {
-    response.header("x-ms-lease-status", "unlocked").header("x-ms-lease-state", "available");
+fn put_lease(response: &mut Response, lease: Option<&Lease>, now: Timestamp) {
+    let (status, state, duration) = lease::shown(lease, now);
+    response.header("x-ms-lease-status", status).header("x-ms-lease-state", state);
+    if let Some(duration) = duration {
+        response.header("x-ms-lease-duration", duration);
+    }
 }
 
 /// What asks for something that is not built yet is refused by name, never silently left undone.

@@ -6,7 +6,7 @@ use partition::Failure;
 
 use crate::app::App;
 use crate::auth::{Credential, Grant};
-use crate::blob::{acl, block, container, list, read};
+use crate::blob::{acl, block, container, lease, list, read};
 use crate::queue::{self, messages};
 use crate::request::Request;
 use crate::service;
@@ -47,6 +47,14 @@ pub async fn dispatch(
         SetContainerMetadata => container::set_metadata(shell, request, row).await,
         GetContainerAcl => acl::get(shell, request, row).await,
         SetContainerAcl => acl::set(shell, request, row, body).await,
+        AcquireContainerLease
+        | RenewContainerLease
+        | ChangeContainerLease
+        | ReleaseContainerLease
+        | BreakContainerLease => lease::of_container(shell, request, row).await,
+        AcquireBlobLease | RenewBlobLease | ChangeBlobLease | ReleaseBlobLease | BreakBlobLease => {
+            lease::of_blob(shell, request, row).await
+        }
         DeleteContainer => container::delete(shell, request, row).await,
         ListBlobs => list::blobs(shell, request, row).await,
         PutBlockBlob => block::put(shell, request, row, grant, body).await,

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use contract::names::{BlobName, ContainerName, Metadata, QueueName};
+use contract::names::{BlobName, ContainerName, LeaseId, Metadata, QueueName};
 use contract::operations::{Operation, Resource};
 use contract::{ApiVersion, Refusal, Service};
 use env::{Id, Timestamp};
@@ -112,8 +112,13 @@ impl Request<'_> {
 
     /// The conditional headers and the lease id, to be held against what is there.
     pub fn expectation(&self, operation: &'static Operation) -> Result<Expectation, Refusal> {
-        let lease_id = self.header("x-ms-lease-id").map(parse_guid).transpose()?;
+        let lease_id = self.lease_id("x-ms-lease-id")?;
         Ok(Expectation { operation, version: self.version, conditions: self.conditions()?, lease_id })
+    }
+
+    pub fn lease_id(&self, name: &'static str) -> Result<Option<LeaseId>, Refusal> {
+        let parse = |text| LeaseId::parse(text).ok_or_else(|| Refusal::bad_header(name, text));
+        self.header(name).map(parse).transpose()
     }
 
     fn conditions(&self) -> Result<Conditions, Refusal> {
@@ -144,29 +149,6 @@ impl Request<'_> {
     }
 }
 
-/// A GUID in any of the five usual forms, as 32 lower-case digits.
-fn parse_guid(text: &str) -> Result<String, Refusal> {
-    let bad = || Refusal::bad_header("x-ms-lease-id", text);
-    let inner = match text.as_bytes() {
-        [b'{', .., b'}'] | [b'(', .., b')'] => &text[1..text.len() - 1],
-        _ => text,
-    };
-    let hyphens: Vec<usize> = inner.char_indices().filter(|(_, c)| *c == '-').map(|(at, _)| at).collect();
-    if !hyphens.is_empty() && hyphens != [8, 13, 18, 23] {
-        return Err(bad());
-    }
-    let mut digits: String = inner.chars().filter(|c| *c != '-').collect();
-    if inner.starts_with("0x") {
-        // {0x01234567,0x89ab,0xcdef,{0x01,…}}
-        digits = inner.replace("0x", "").replace([',', '{', '}'], "");
-    }
-    if digits.len() == 32 && digits.bytes().all(|b| b.is_ascii_hexdigit()) {
-        Ok(digits.to_ascii_lowercase())
-    } else {
-        Err(bad())
-    }
-}
-
 /// A request made of its head, for tests of what only looks at it.
 #[cfg(test)]
 pub fn scripted<T>(service: Service, head: &str, look: impl FnOnce(&Request<'_>) -> T) -> T {
@@ -188,28 +170,4 @@ pub fn scripted<T>(service: Service, head: &str, look: impl FnOnce(&Request<'_>)
         now,
     };
     look(&request)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn guids() {
-        let expected = Ok("0123456789abcdef0123456789abcdef".to_string());
-        for text in [
-            "01234567-89ab-cdef-0123-456789abcdef",
-            "0123456789ABCDEF0123456789abcdef",
-            "{01234567-89ab-cdef-0123-456789abcdef}",
-            "(01234567-89ab-cdef-0123-456789abcdef)",
-            "{0x01234567,0x89ab,0xcdef,{0x01,0x23,0x45,0x67,0x89,0xab,0xcd,0xef}}",
-        ] {
-            assert_eq!(parse_guid(text), expected, "{text}");
-        }
-        for text in
-            ["", "x", "01234567", "0123456789abcdef-0123456789abcdef", "01234567-89ab-cdef-0123-456789abcdeg", "\u{e9}"]
-        {
-            assert!(parse_guid(text).is_err(), "{text}");
-        }
-    }
 }

@@ -11,6 +11,7 @@ use crate::content::Content;
 use crate::etag::ETag;
 use crate::execute::{Command, Moment, Reader};
 use crate::key::{self, container};
+use crate::lease::after_write;
 use crate::record::{BlobHead, ContentProperties};
 
 pub(super) const KEY: Bytes = Bytes::new();
@@ -18,6 +19,10 @@ pub(super) const KEY: Bytes = Bytes::new();
 pub(super) async fn load_head(reader: &Reader<'_>) -> Result<Option<BlobHead>, Fault> {
     let record = reader.get(container::HEAD, &KEY).await?;
     record.map(|record| BlobHead::decode(&record.value)).transpose()
+}
+
+pub(super) fn put_head(head: &BlobHead) -> Write {
+    Write::Put { family: container::HEAD, key: KEY, value: head.encode(), slices: Vec::new() }
 }
 
 /// Put Blob. Admitted before its content has come, decided when it has.
@@ -65,11 +70,11 @@ impl Command for PutBlockBlob {
         load_head(reader).await
     }
 
-    fn check(&self, old: &Self::Records, _now: Timestamp) -> Result<(), Refusal> {
+    fn check(&self, old: &Self::Records, now: Timestamp) -> Result<(), Refusal> {
         if old.is_some() && !self.may_overwrite {
             return Err(ErrorCode::UnauthorizedBlobOverwrite.into());
         }
-        self.expectation.judge(old.as_ref().map(BlobHead::current))
+        self.expectation.judge(old.as_ref().map(BlobHead::current), now)
     }
 
     fn decide(&self, old: Self::Records, moment: Moment) -> Result<(Vec<Write>, BlobHead), Refusal> {
@@ -81,9 +86,9 @@ impl Command for PutBlockBlob {
             content_bytes: self.content.bytes(),
             properties: self.properties.clone(),
             metadata: self.metadata.clone(),
+            lease: after_write(old.as_ref().and_then(|old| old.lease.clone()), moment.now),
         };
-        let mut writes =
-            vec![Write::Put { family: container::HEAD, key: KEY, value: head.encode(), slices: Vec::new() }];
+        let mut writes = vec![put_head(&head)];
         if head.content_bytes > 0 {
             let (value, slices) = self.content.stored();
             writes.push(Write::Put { family: container::BODY, key: KEY, value, slices });

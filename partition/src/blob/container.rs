@@ -12,11 +12,12 @@ use crate::directory::{self, Named, load, put};
 use crate::etag::ETag;
 use crate::execute::{Command, Failure, Moment, Reader, Shell};
 use crate::key;
+use crate::lease::{self, Acted, LeaseAction};
 use crate::record::{ContainerHead, PublicAccess, StoredPolicy};
 
 impl ContainerHead {
-    pub fn current(&self) -> Current {
-        Current { etag: self.etag, last_modified: self.last_modified }
+    pub fn current(&self) -> Current<'_> {
+        Current { etag: self.etag, last_modified: self.last_modified, lease: self.lease.as_ref() }
     }
 }
 
@@ -56,7 +57,7 @@ pub async fn read(
     expectation: &Expectation,
 ) -> Result<ContainerHead, Failure> {
     let head = find(shell, account, name).await?.head;
-    expectation.judge(Some(head.current()))?;
+    expectation.judge(Some(head.current()), shell.clock.now())?;
     Ok(head)
 }
 
@@ -97,6 +98,7 @@ impl Command for CreateContainer {
             metadata: self.metadata.clone(),
             public_access: self.public_access,
             policies: Vec::new(),
+            lease: None,
         };
         Ok((vec![put(&head)], head))
     }
@@ -137,8 +139,8 @@ impl Command for ReplaceInContainer {
         load(reader).await
     }
 
-    fn check(&self, head: &Self::Records, _now: Timestamp) -> Result<(), Refusal> {
-        self.expectation.judge(head.as_ref().map(ContainerHead::current))
+    fn check(&self, head: &Self::Records, now: Timestamp) -> Result<(), Refusal> {
+        self.expectation.judge(head.as_ref().map(ContainerHead::current), now)
     }
 
     fn decide(&self, head: Self::Records, moment: Moment) -> Result<(Vec<Write>, ContainerHead), Refusal> {
@@ -157,6 +159,44 @@ impl Command for ReplaceInContainer {
     }
 }
 
+/// A lease operation on a container. Its ETag stays.
+pub struct LeaseContainer {
+    partition: PartitionId,
+    expectation: Expectation,
+    action: LeaseAction,
+}
+
+impl LeaseContainer {
+    pub fn new(account: &AccountName, name: &ContainerName, expectation: Expectation, action: LeaseAction) -> Self {
+        LeaseContainer { partition: partition(account, name), expectation, action }
+    }
+}
+
+impl Command for LeaseContainer {
+    type Records = Option<ContainerHead>;
+    type Outcome = (ContainerHead, Acted);
+
+    fn partition(&self) -> &PartitionId {
+        &self.partition
+    }
+
+    async fn load(&self, reader: &Reader<'_>) -> Result<Self::Records, Fault> {
+        load(reader).await
+    }
+
+    fn check(&self, head: &Self::Records, now: Timestamp) -> Result<(), Refusal> {
+        self.expectation.judge(head.as_ref().map(ContainerHead::current), now)
+    }
+
+    fn decide(&self, head: Self::Records, moment: Moment) -> Result<(Vec<Write>, Self::Outcome), Refusal> {
+        self.check(&head, moment.now)?;
+        let mut head = head.ok_or(ErrorCode::ContainerNotFound)?;
+        let acted = lease::act(head.lease.as_ref(), &self.action, moment.now, moment.id)?;
+        head.lease = acted.lease.clone();
+        Ok((vec![put(&head)], (head, acted)))
+    }
+}
+
 /// Delete Container.
 pub async fn delete(
     shell: &Shell,
@@ -164,6 +204,6 @@ pub async fn delete(
     name: &ContainerName,
     expectation: Expectation,
 ) -> Result<(), Failure> {
-    let judge = |head: Option<&ContainerHead>| expectation.judge(head.map(ContainerHead::current));
+    let judge = |head: Option<&ContainerHead>, now| expectation.judge(head.map(ContainerHead::current), now);
     directory::delete(shell, account, name.as_str(), judge).await
 }

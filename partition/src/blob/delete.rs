@@ -34,8 +34,8 @@ impl Command for DeleteBlob {
         load_head(reader).await
     }
 
-    fn check(&self, old: &Self::Records, _now: Timestamp) -> Result<(), Refusal> {
-        self.expectation.judge(old.as_ref().map(BlobHead::current))
+    fn check(&self, old: &Self::Records, now: Timestamp) -> Result<(), Refusal> {
+        self.expectation.judge(old.as_ref().map(BlobHead::current), now)
     }
 
     fn decide(&self, old: Self::Records, moment: Moment) -> Result<(Vec<Write>, ()), Refusal> {

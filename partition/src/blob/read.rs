@@ -13,8 +13,8 @@ use crate::key::{self, container};
 use crate::record::BlobHead;
 
 impl BlobHead {
-    pub fn current(&self) -> Current {
-        Current { etag: self.etag, last_modified: self.last_modified }
+    pub fn current(&self) -> Current<'_> {
+        Current { etag: self.etag, last_modified: self.last_modified, lease: self.lease.as_ref() }
     }
 }
 
@@ -59,7 +59,7 @@ pub async fn properties(
     let partition = key::blob_partition(group, blob);
     let view = shell.engine.view(&partition).await?;
     let head = load_head(&Reader::committed(view.as_ref())).await?;
-    expectation.judge(head.as_ref().map(BlobHead::current))?;
+    expectation.judge(head.as_ref().map(BlobHead::current), shell.clock.now())?;
     head.ok_or_else(|| ErrorCode::BlobNotFound.into())
 }
 
@@ -74,7 +74,7 @@ pub async fn content(
     let partition = key::blob_partition(group, blob);
     let view = shell.engine.view(&partition).await?;
     let head = load_head(&Reader::committed(view.as_ref())).await?;
-    expectation.judge(head.as_ref().map(BlobHead::current))?;
+    expectation.judge(head.as_ref().map(BlobHead::current), shell.clock.now())?;
     let head = head.ok_or(ErrorCode::BlobNotFound)?;
     let part = range.map(|range| range.within(head.content_bytes)).transpose()?;
     let body = if head.content_bytes > 0 { view.get(container::BODY, &KEY).await? } else { None };

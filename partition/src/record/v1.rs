@@ -1,12 +1,13 @@
 //! The first shapes of what is stored. A later shape gets its own file and a migration from this one.
 
 use bytes::Bytes;
-use contract::names::Metadata;
+use contract::names::{LeaseId, Metadata};
 use engine::Fault;
 use env::{Id, Timestamp};
 
 use super::{FieldReader, FieldWriter, corrupt, read_pair, read_text, read_u64};
 use crate::etag::ETag;
+use crate::lease::Lease;
 
 const CONTAINER_SHAPE: u8 = 1;
 const BLOB_SHAPE: u8 = 2;
@@ -20,6 +21,7 @@ pub struct ContainerHead {
     pub metadata: Metadata,
     pub public_access: PublicAccess,
     pub policies: Vec<StoredPolicy>,
+    pub lease: Option<Lease>,
 }
 
 /// Who may read a container without a credential.
@@ -76,6 +78,7 @@ mod container_tag {
     pub const PUBLIC_ACCESS: u8 = 5;
     /// This one and the three after it.
     pub const POLICIES: u8 = 6;
+    pub const LEASE: u8 = 10;
 }
 
 impl ContainerHead {
@@ -92,6 +95,9 @@ impl ContainerHead {
             PublicAccess::Container => fields.bytes(PUBLIC_ACCESS, &[2]),
         }
         write_policies(&mut fields, POLICIES, &self.policies);
+        if let Some(lease) = &self.lease {
+            fields.bytes(LEASE, &encode_lease(lease));
+        }
         fields.finish()
     }
 
@@ -106,6 +112,7 @@ impl ContainerHead {
         let mut metadata = Vec::new();
         let mut public_access = PublicAccess::Nobody;
         let mut policies: Vec<StoredPolicy> = Vec::new();
+        let mut lease = None;
         while let Some((tag, value)) = fields.next()? {
             match tag {
                 INCARNATION => incarnation = Some(Id(u128::from_be_bytes(value.try_into().ok()?))),
@@ -119,6 +126,7 @@ impl ContainerHead {
                         _ => return None,
                     }
                 }
+                LEASE => lease = Some(decode_lease(value)?),
                 _ => read_policy_field(&mut policies, tag.checked_sub(POLICIES)?, value)?,
             }
         }
@@ -129,8 +137,30 @@ impl ContainerHead {
             metadata: Metadata::from_stored(metadata),
             public_access,
             policies,
+            lease,
         })
     }
+}
+
+/// Seconds of a fixed lease (0: without end), when it ends, when it breaks (0: not), and its id as text.
+fn encode_lease(lease: &Lease) -> Vec<u8> {
+    let ticks = |moment: Option<Timestamp>| moment.map_or(0, Timestamp::ticks).to_be_bytes();
+    let seconds = lease.seconds.unwrap_or(0).to_be_bytes();
+    [&seconds[..], &ticks(lease.expires), &ticks(lease.breaks), lease.id.as_str().as_bytes()].concat()
+}
+
+fn decode_lease(value: &[u8]) -> Option<Lease> {
+    let (seconds, rest) = value.split_at_checked(4)?;
+    let (expires, rest) = rest.split_at_checked(8)?;
+    let (breaks, id) = rest.split_at_checked(8)?;
+    let seconds = u32::from_be_bytes(seconds.try_into().ok()?);
+    let moment = |value: &[u8]| Some(Some(read_u64(value)?).filter(|ticks| *ticks != 0).map(Timestamp::from_ticks));
+    Some(Lease {
+        id: LeaseId::parse(std::str::from_utf8(id).ok()?)?,
+        seconds: (seconds != 0).then_some(seconds),
+        expires: moment(expires)?,
+        breaks: moment(breaks)?,
+    })
 }
 
 /// What the client said about the content; stored and given back, never judged.
@@ -153,6 +183,7 @@ pub struct BlobHead {
     pub content_bytes: u64,
     pub properties: ContentProperties,
     pub metadata: Metadata,
+    pub lease: Option<Lease>,
 }
 
 mod blob_tag {
@@ -167,6 +198,7 @@ mod blob_tag {
     pub const CACHE_CONTROL: u8 = 9;
     pub const CONTENT_MD5: u8 = 10;
     pub const METADATA: u8 = 11;
+    pub const LEASE: u8 = 12;
 }
 
 impl BlobHead {
@@ -186,6 +218,9 @@ impl BlobHead {
             fields.bytes(CONTENT_MD5, md5);
         }
         self.metadata.iter().for_each(|(name, value)| fields.pair(METADATA, name, value));
+        if let Some(lease) = &self.lease {
+            fields.bytes(LEASE, &encode_lease(lease));
+        }
         fields.finish()
     }
 
@@ -198,6 +233,7 @@ impl BlobHead {
         let mut fields = FieldReader::new(BLOB_SHAPE, value)?;
         let (mut etag, mut last_modified, mut created, mut content_bytes) = (None, None, None, None);
         let mut properties = ContentProperties::default();
+        let mut lease = None;
         let mut metadata = Vec::new();
         while let Some((tag, value)) = fields.next()? {
             match tag {
@@ -212,6 +248,7 @@ impl BlobHead {
                 CACHE_CONTROL => properties.cache_control = Some(read_text(value)?),
                 CONTENT_MD5 => properties.content_md5 = Some(value.try_into().ok()?),
                 METADATA => metadata.push(read_pair(value)?),
+                LEASE => lease = Some(decode_lease(value)?),
                 _ => return None,
             }
         }
@@ -222,6 +259,7 @@ impl BlobHead {
             content_bytes: content_bytes?,
             properties,
             metadata: Metadata::from_stored(metadata),
+            lease,
         })
     }
 }
@@ -245,12 +283,18 @@ mod tests {
                 content_md5: Some([7; 16]),
             },
             metadata: Metadata::from_stored(vec![("Hello".into(), "World".into()), ("empty".into(), String::new())]),
+            lease: Some(Lease {
+                id: LeaseId::from_id(5),
+                seconds: Some(15),
+                expires: Some(Timestamp::from_ticks(13)),
+                breaks: Some(Timestamp::from_ticks(14)),
+            }),
         }
     }
 
     #[test]
     fn shapes_round_trip() {
-        let bare = BlobHead { properties: Default::default(), metadata: Default::default(), ..blob() };
+        let bare = BlobHead { properties: Default::default(), metadata: Default::default(), lease: None, ..blob() };
         for head in [blob(), bare] {
             assert_eq!(BlobHead::decode(&head.encode()).expect("what was written"), head);
         }
@@ -269,8 +313,14 @@ mod tests {
                     permissions: Some("rl".into()),
                 },
             ],
+            lease: Some(Lease { id: LeaseId::from_id(6), seconds: None, expires: None, breaks: None }),
         };
-        let private = ContainerHead { public_access: PublicAccess::Nobody, policies: Vec::new(), ..container.clone() };
+        let private = ContainerHead {
+            public_access: PublicAccess::Nobody,
+            policies: Vec::new(),
+            lease: None,
+            ..container.clone()
+        };
         for container in [container, private] {
             assert_eq!(ContainerHead::decode(&container.encode()).expect("what was written"), container);
         }
@@ -295,7 +345,7 @@ mod tests {
     /// The bytes of shape 1 never change: what was written by the first release is read by every later one.
     #[test]
     fn shape_is_frozen() {
-        let head = BlobHead { properties: Default::default(), metadata: Default::default(), ..blob() };
+        let head = BlobHead { properties: Default::default(), metadata: Default::default(), lease: None, ..blob() };
         let expected: &[u8] = &[
             2, 1, 8, 0x08, 0xD6, 0xD4, 0x18, 0xB6, 0xC0, 0x86, 0x63, 2, 8, 0, 0, 0, 0, 0, 0, 0, 12, 3, 8, 0, 0, 0, 0,
             0, 0, 0, 11, 4, 8, 255, 255, 255, 255, 255, 255, 255, 255,

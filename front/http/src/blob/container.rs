@@ -22,7 +22,7 @@ pub async fn properties(shell: &Shell, request: &Request<'_>, row: &'static Oper
     let head = model::read(shell, &request.account.name, &request.container()?, &expectation).await?;
     let mut response = stamped(row, &head);
     put_metadata(&mut response, &head.metadata);
-    put_lease(&mut response);
+    put_lease(&mut response, head.lease.as_ref(), request.now);
     acl::put_public_access(&mut response, head.public_access);
     response.header("x-ms-has-immutability-policy", "false").header("x-ms-has-legal-hold", "false");
     response.header("x-ms-immutable-storage-with-versioning-enabled", "false");

@@ -4,11 +4,14 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use contract::operations::Operation;
 use contract::{ApiVersion, Refusal};
+use env::Timestamp;
 use partition::blob::container;
 use partition::blob::list::{self as model, Entry};
+use partition::lease::Lease;
 use partition::record::{BlobHead, ContainerHead, PublicAccess};
 use partition::{Failure, Shell};
 
+use super::lease::shown;
 use super::read::DEFAULT_CONTENT_TYPE;
 use super::refuse_unbuilt;
 use crate::listing::{includes, listing, put_metadata, put_parameters, xml_response};
@@ -44,7 +47,7 @@ pub async fn containers(shell: &Shell, request: &Request<'_>, row: &'static Oper
     xml.open("Containers");
     for entry in &listed.entries {
         if let Entry::Item { name, head } = entry {
-            put_container(&mut xml, name, head, with_metadata);
+            put_container(&mut xml, request.now, name, head, with_metadata);
         }
     }
     xml.close("Containers").element("NextMarker", listed.next.as_deref().unwrap_or_default());
@@ -68,7 +71,7 @@ pub async fn blobs(shell: &Shell, request: &Request<'_>, row: &'static Operation
     let listing = listing(request, start, delimiter)?;
     let expectation = request.expectation(row)?;
     let container = container::find(shell, &request.account.name, &name).await?;
-    expectation.judge(Some(container.head.current()))?;
+    expectation.judge(Some(container.head.current()), request.now)?;
     let listed = model::blobs(shell, &container, &listing).await?;
 
     let mut xml = XmlWriter::new();
@@ -78,7 +81,7 @@ pub async fn blobs(shell: &Shell, request: &Request<'_>, row: &'static Operation
     xml.open("Blobs");
     for entry in &listed.entries {
         match entry {
-            Entry::Item { name, head } => put_blob(&mut xml, request.version, name, head, with_metadata),
+            Entry::Item { name, head } => put_blob(&mut xml, request, name, head, with_metadata),
             Entry::Prefix(prefix) => {
                 xml.open("BlobPrefix").element("Name", prefix).close("BlobPrefix");
             }
@@ -89,10 +92,10 @@ pub async fn blobs(shell: &Shell, request: &Request<'_>, row: &'static Operation
     Ok(xml_response(row, xml))
 }
 
-fn put_container(xml: &mut XmlWriter, name: &str, head: &ContainerHead, with_metadata: bool) {
+fn put_container(xml: &mut XmlWriter, now: Timestamp, name: &str, head: &ContainerHead, with_metadata: bool) {
     xml.open("Container").element("Name", name).open("Properties");
     xml.element("Last-Modified", &head.last_modified.http_date()).element("Etag", &head.etag.quoted());
-    xml.element("LeaseStatus", "unlocked").element("LeaseState", "available");
+    put_lease(xml, head.lease.as_ref(), now);
     match head.public_access {
         PublicAccess::Nobody => {}
         PublicAccess::Blob => drop(xml.element("PublicAccess", "blob")),
@@ -107,9 +110,9 @@ fn put_container(xml: &mut XmlWriter, name: &str, head: &ContainerHead, with_met
     xml.close("Container");
 }
 
-fn put_blob(xml: &mut XmlWriter, version: ApiVersion, name: &str, head: &BlobHead, with_metadata: bool) {
+fn put_blob(xml: &mut XmlWriter, request: &Request<'_>, name: &str, head: &BlobHead, with_metadata: bool) {
     xml.open("Blob").element("Name", name).open("Properties");
-    if version >= ApiVersion::CREATION_TIME {
+    if request.version >= ApiVersion::CREATION_TIME {
         xml.element("Creation-Time", &head.created.http_date());
     }
     let properties = &head.properties;
@@ -125,15 +128,18 @@ fn put_blob(xml: &mut XmlWriter, version: ApiVersion, name: &str, head: &BlobHea
         .element("Content-Disposition", properties.content_disposition.as_deref().unwrap_or_default())
         .element("BlobType", "BlockBlob")
         .element("AccessTier", "Hot")
-        .element("AccessTierInferred", "true")
-        .element("LeaseStatus", "unlocked")
-        .element("LeaseState", "available")
-        .element("ServerEncrypted", "true")
-        .close("Properties");
+        .element("AccessTierInferred", "true");
+    put_lease(xml, head.lease.as_ref(), request.now);
+    xml.element("ServerEncrypted", "true").close("Properties");
     if with_metadata {
         put_metadata(xml, &head.metadata);
     }
     xml.element("OrMetadata", "").close("Blob");
+}
+
+fn put_lease(xml: &mut XmlWriter, lease: Option<&Lease>, now: Timestamp) {
+    let (status, state, duration) = shown(lease, now);
+    xml.element("LeaseStatus", status).element("LeaseState", state).optional("LeaseDuration", duration);
 }
 
 /// The name to go on from, wrapped so that nobody takes it for a name.

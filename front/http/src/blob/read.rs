@@ -112,7 +112,7 @@ fn put_head(response: &mut Response, request: &Request<'_>, grant: Grant, head: 
     if request.version >= ApiVersion::CREATION_TIME {
         response.header("x-ms-creation-time", head.created.http_date());
     }
-    put_lease(response);
+    put_lease(response, head.lease.as_ref(), request.now);
     response.header("x-ms-server-encrypted", "true");
     put_metadata(response, &head.metadata);
 }
