@@ -6,6 +6,8 @@ pub struct Refusal {
     pub code: ErrorCode,
     /// Only where a code has another status than its row's: ConditionNotMet is 304 on reads.
     pub status: u16,
+    /// Instead of the code's own words, where the place of a mistake has to be named.
+    pub message: Option<String>,
     /// Elements after Message in the body, in order.
     pub detail: Vec<(&'static str, String)>,
     /// Headers beyond the common ones, such as Content-Range of a 416.
@@ -14,7 +16,7 @@ pub struct Refusal {
 
 impl From<ErrorCode> for Refusal {
     fn from(code: ErrorCode) -> Self {
-        Refusal { code, status: code.status(), detail: Vec::new(), headers: Vec::new() }
+        Refusal { code, status: code.status(), message: None, detail: Vec::new(), headers: Vec::new() }
     }
 }
 
@@ -32,6 +34,15 @@ impl Refusal {
     pub fn status(mut self, status: u16) -> Self {
         self.status = status;
         self
+    }
+
+    pub fn saying(mut self, message: impl Into<String>) -> Self {
+        self.message = Some(message.into());
+        self
+    }
+
+    pub fn message(&self) -> &str {
+        self.message.as_deref().unwrap_or(self.code.message())
     }
 
     /// 304: a read whose caller has the newest already.
@@ -83,8 +94,12 @@ macro_rules! error_codes {
 
 error_codes! {
     ConditionHeadersNotSupported       400 "Condition headers are not supported."
+    CommandsInBatchActOnDifferentPartitions 400 "All commands in a batch must operate on same entity group."
+    DuplicatePropertiesSpecified       400 "A property is specified more than one time."
     EmptyMetadataKey                   400 "The key for one of the metadata key-value pairs is empty."
+    EntityTooLarge                     400 "The entity is larger than the maximum allowed size (1MB)."
     InvalidAuthenticationInfo          400 "Authentication information is not given in the correct format. Check the value of Authorization header."
+    InvalidDuplicateRow                400 "The batch request contains multiple changes with same row key. An entity can appear only once in a batch request."
     InvalidHeaderValue                 400 "The value for one of the HTTP headers is not in the correct format."
     InvalidHttpVerb                    400 "The HTTP verb specified is invalid - it is not recognized by the server."
     InvalidInput                       400 "One of the request inputs is not valid."
@@ -95,6 +110,7 @@ error_codes! {
     InvalidResourceName                400 "The specified resource name contains invalid characters."
     InvalidUri                         400 "The requested URI does not represent any resource on the server."
     InvalidXmlNodeValue                400 "The value provided for one of the XML nodes in the request body was not in the correct format."
+    InvalidValueType                   400 "The value specified is invalid."
     InvalidXmlDocument                 400 "XML specified is not syntactically valid."
     Crc64Mismatch                      400 "The CRC64 value specified in the request did not match with the CRC64 value calculated by the server."
     Md5Mismatch                        400 "The MD5 value specified in the request did not match with the MD5 value calculated by the server."
@@ -104,9 +120,17 @@ error_codes! {
     MultipleConditionHeadersNotSupported 400 "Multiple condition headers are not supported."
     OutOfRangeInput                    400 "One of the request inputs is out of range."
     OutOfRangeQueryParameterValue      400 "One of the query parameters specified in the request URI is outside the permissible range."
+    PropertiesNeedValue                400 "The values are not specified for all properties in the entity."
+    PropertyNameInvalid                400 "The property name is invalid."
+    PropertyNameTooLong                400 "The property name exceeds the maximum allowed length (255)."
+    PropertyValueTooLarge              400 "The property value exceeds the maximum allowed size (64KB). If the property value is a string, it is UTF-16 encoded and the maximum number of characters should be 32K or less."
     RequestUrlFailedToParse            400 "The url in the request could not be parsed."
+    TooManyProperties                  400 "The entity contains more properties than allowed. Each entity can include up to 252 properties to store data. Each entity also has 3 system properties."
     UnsatisfiableCondition             400 "The request includes an unsatisfiable condition for this operation."
     UnsupportedHeader                  400 "One of the HTTP headers specified in the request is not supported."
+    XMethodIncorrectCount              400 "More than one X-HTTP-Method is specified."
+    XMethodIncorrectValue              400 "The specified X-HTTP-Method is invalid."
+    XMethodNotUsingPost                400 "The request uses X-HTTP-Method with an HTTP verb other than POST."
     NoAuthenticationInformation        401 "Server failed to authenticate the request. Please refer to the information in the www-authenticate header."
     AuthenticationFailed               403 "Server failed to authenticate the request. Make sure the value of Authorization header is formed correctly including the signature."
     AuthorizationFailure               403 "This request is not authorized to perform this operation."
@@ -123,6 +147,7 @@ error_codes! {
     MessageNotFound                    404 "The specified message does not exist."
     QueueNotFound                      404 "The specified queue does not exist."
     ResourceNotFound                   404 "The specified resource does not exist."
+    TableNotFound                      404 "The table specified does not exist."
     UnsupportedHttpVerb                405 "The resource doesn't support specified Http Verb."
     BlobAlreadyExists                  409 "The specified blob already exists."
     ContainerAlreadyExists             409 "The specified container already exists."
@@ -133,6 +158,8 @@ error_codes! {
     LeaseIsBrokenAndCannotBeRenewed    409 "The lease ID matched, but the lease has been broken explicitly and cannot be renewed."
     LeaseNotPresentWithLeaseOperation  409 "There is currently no lease on the resource."
     QueueAlreadyExists                 409 "The specified queue already exists."
+    EntityAlreadyExists                409 "The specified entity already exists."
+    TableAlreadyExists                 409 "The table specified already exists."
     MissingContentLengthHeader         411 "The Content-Length HTTP header is missing."
     ConditionNotMet                    412 "The condition specified using HTTP conditional header(s) is not met."
     LeaseIdMismatchWithBlobOperation   412 "The lease ID specified did not match the lease ID for the blob."
@@ -141,7 +168,10 @@ error_codes! {
     LeaseLost                          412 "A lease ID was specified, but the lease for the resource has expired."
     LeaseNotPresentWithBlobOperation   412 "There is currently no lease on the blob."
     LeaseNotPresentWithContainerOperation 412 "There is currently no lease on the container."
+    UpdateConditionNotSatisfied        412 "The update condition specified in the request was not satisfied."
     RequestBodyTooLarge                413 "The request body is too large and exceeds the maximum permissible limit."
+    AtomFormatNotSupported             415 "Atom format is not supported."
+    JsonFormatNotSupported             415 "JSON format is not supported."
     InvalidRange                       416 "The range specified is invalid for the current size of the resource."
     InternalError                      500 "The server encountered an internal error. Please retry the request."
     OperationTimedOut                  500 "The operation could not be completed within the permitted time."

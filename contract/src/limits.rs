@@ -31,6 +31,21 @@ pub const QUEUE_TIME_TO_LIVE_SECONDS_MAX_BEFORE_2017_07_29: u64 = 7 * 24 * 3600;
 
 pub const TABLE_ENTITY_BODY_BYTES_MAX: u64 = 4 * MIB;
 pub const TABLE_BATCH_BYTES_MAX: u64 = 4 * MIB;
+pub const TABLE_BATCH_OPERATIONS_MAX: usize = 100;
+pub const TABLE_NAME_CHARS_MIN: usize = 3;
+pub const TABLE_NAME_CHARS_MAX: usize = 63;
+/// Beside PartitionKey, RowKey and Timestamp.
+pub const ENTITY_PROPERTIES_MAX: usize = 252;
+pub const PROPERTY_NAME_CHARS_MAX: usize = 255;
+/// A string in UTF-16, or a binary.
+pub const PROPERTY_VALUE_BYTES_MAX: usize = 64 * KIB as usize;
+/// Names and values together.
+pub const ENTITY_BYTES_MAX: usize = MIB as usize;
+/// A PartitionKey or RowKey, in units of UTF-16: 1 KiB.
+pub const ENTITY_KEY_UNITS_MAX: usize = 512;
+pub const QUERY_ENTITIES_MAX: usize = 1000;
+/// Names in `$select`.
+pub const SELECT_NAMES_MAX: usize = 255;
 
 pub const PUT_RANGE_BYTES_MAX: u64 = 4 * MIB;
 pub const FILE_PERMISSION_BODY_BYTES_MAX: u64 = 64 * KIB;

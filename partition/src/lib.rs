@@ -16,6 +16,7 @@ pub mod list;
 pub mod queue;
 pub mod record;
 pub mod service;
+pub mod table;
 mod turns;
 
 pub use condition::{Conditions, EtagTest};

@@ -63,9 +63,9 @@ impl Context<'_> {
 
     pub fn refusal(&self, refusal: Refusal) -> Response {
         let mut response = Response::new(refusal.status);
-        let message = refusal.code.message();
+        let message = refusal.message();
         if refusal.status != 304 {
-            response.reason = message.into();
+            response.reason = refusal.code.message().into();
         }
         if self.version.is_none_or(|version| version >= ApiVersion::ERROR_CODE_HEADER) {
             response.header("x-ms-error-code", refusal.code.name());
