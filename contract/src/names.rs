@@ -2,7 +2,8 @@
 
 use crate::errors::{ErrorCode, Refusal};
 use crate::limits::{
-    BLOB_NAME_CHARS_MAX, BLOB_NAME_SEGMENTS_MAX, CONTAINER_NAME_CHARS_MAX, CONTAINER_NAME_CHARS_MIN, METADATA_BYTES_MAX,
+    BLOB_NAME_CHARS_MAX, BLOB_NAME_SEGMENTS_MAX, CONTAINER_NAME_CHARS_MAX, CONTAINER_NAME_CHARS_MIN,
+    METADATA_BYTES_MAX, TABLE_NAME_CHARS_MAX, TABLE_NAME_CHARS_MIN,
 };
 
 /// 3 to 24 lower-case letters and digits.
@@ -98,6 +99,39 @@ impl BlobName {
 
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+/// A table: 3 to 63 letters and digits, a letter first. Two names that differ in case alone name one table, which is shown as it was
+/// first written.
+#[derive(Clone, Debug)]
+pub struct TableName {
+    given: String,
+    folded: String,
+}
+
+impl TableName {
+    pub fn parse(text: &str) -> Result<TableName, Refusal> {
+        if !text.bytes().all(|b| b.is_ascii_alphanumeric()) || text.starts_with(|c: char| c.is_ascii_digit()) {
+            return Err(ErrorCode::InvalidResourceName.into());
+        }
+        if !(TABLE_NAME_CHARS_MIN..=TABLE_NAME_CHARS_MAX).contains(&text.len()) {
+            return Err(ErrorCode::OutOfRangeInput.into());
+        }
+        // The collection of all tables is asked for under this name.
+        if text.eq_ignore_ascii_case("tables") {
+            return Err(ErrorCode::InvalidResourceName.into());
+        }
+        Ok(TableName { given: text.to_string(), folded: text.to_ascii_lowercase() })
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.given
+    }
+
+    /// The same for every spelling.
+    pub fn folded(&self) -> &str {
+        &self.folded
     }
 }
 
@@ -299,6 +333,29 @@ mod tests {
         ] {
             assert_eq!((a.same_as(&b), b.same_as(&a)), (same, same), "{a:?} {b:?}");
         }
+    }
+
+    #[test]
+    fn table_names() {
+        for (name, expected) in [
+            ("abc", "ok"),
+            ("People2", "ok"),
+            ("ab", "OutOfRangeInput"),
+            ("", "OutOfRangeInput"),
+            ("2people", "InvalidResourceName"),
+            ("a-b", "InvalidResourceName"),
+            ("a_b", "InvalidResourceName"),
+            ("my table", "InvalidResourceName"),
+            ("\u{e9}t\u{e9}s", "InvalidResourceName"),
+            ("Tables", "InvalidResourceName"),
+            ("tables", "InvalidResourceName"),
+        ] {
+            check(TableName::parse(name), expected);
+        }
+        check(TableName::parse(&"a".repeat(63)), "ok");
+        check(TableName::parse(&"a".repeat(64)), "OutOfRangeInput");
+        let name = TableName::parse("PeopleOf2026").expect("right");
+        assert_eq!((name.as_str(), name.folded()), ("PeopleOf2026", "peopleof2026"));
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! | directory | `d` service account               | name           | HEAD, TOMBSTONE                       |
 //! | container | `b` account 0x00 incarnation (16) | blob name      | HEAD, BODY                            |
 //! | queue     | `q` account 0x00 incarnation (16) | empty          | VISIBLE, POINTER, TEXT, EXPIRY, STATE |
+//! | table     | `t` account 0x00 incarnation (16) | PartitionKey   | ENTITY                                |
 //!
 //! A service is its letter: `b`, `q`, `t`, `f`. What a named thing holds is in a group that begins with that letter. The account is part
 //! of every group id, so one account's keys cannot reach another's. Names are UTF-8 and sort by bytes, which is the order of code points
@@ -65,6 +66,13 @@ pub mod queue {
     pub const STATE: Family = Family(5);
 }
 
+/// Families of a table.
+pub mod table {
+    use engine::Family;
+    /// One record per entity; the key is its RowKey.
+    pub const ENTITY: Family = Family(1);
+}
+
 pub fn system_group() -> GroupId {
     GroupId(Bytes::from_static(b"s"))
 }
@@ -108,6 +116,10 @@ pub fn blob_partition(container: &GroupId, blob: &BlobName) -> PartitionId {
 /// A queue's messages: commands on them take turns and share commits.
 pub fn queue_partition(queue: &GroupId) -> PartitionId {
     PartitionId { group: queue.clone(), key: Bytes::new() }
+}
+
+pub fn entity_partition(table: &GroupId, partition_key: &str) -> PartitionId {
+    PartitionId { group: table.clone(), key: Bytes::copy_from_slice(partition_key.as_bytes()) }
 }
 
 /// The first key after every key that begins with `prefix`; `None` if there is none.

@@ -6,9 +6,11 @@
 
 pub mod queue;
 pub mod service;
+pub mod table;
 pub mod v1;
 
 pub use queue::{Message, Place, QueueHead, QueueState};
+pub use table::{StoredEntity, TableHead};
 pub use v1::{BlobHead, ContainerHead, ContentProperties, PublicAccess, StoredPolicy};
 
 use engine::Fault;
@@ -97,7 +99,7 @@ pub(crate) fn read_pair(value: &[u8]) -> Option<(String, String)> {
     Some((read_text(name)?, read_text(value)?))
 }
 
-fn put_length(into: &mut Vec<u8>, mut length: usize) {
+pub(crate) fn put_length(into: &mut Vec<u8>, mut length: usize) {
     while length >= 0x80 {
         into.push(length as u8 | 0x80);
         length >>= 7;
@@ -105,7 +107,7 @@ fn put_length(into: &mut Vec<u8>, mut length: usize) {
     into.push(length as u8);
 }
 
-fn take_length(from: &[u8]) -> Option<(usize, &[u8])> {
+pub(crate) fn take_length(from: &[u8]) -> Option<(usize, &[u8])> {
     let mut length = 0usize;
     for (i, byte) in from.iter().enumerate().take(5) {
         length |= usize::from(byte & 0x7F) << (7 * i);

@@ -63,7 +63,7 @@ impl Rows {
         &self.0
     }
 
-    fn contains(&self, key: &[u8]) -> bool {
+    pub fn contains(&self, key: &[u8]) -> bool {
         self.0.iter().any(|span| span.contains(key))
     }
 }
@@ -132,6 +132,7 @@ impl Keys {
         self.0.iter().any(|(span, rows)| span.contains(partition_key) && rows.contains(row_key))
     }
 
+    /// Exactly the keys that are in both.
     pub fn and(&self, other: &Keys) -> Keys {
         combine(self, other, Combine::Intersection)
     }
@@ -140,6 +141,7 @@ impl Keys {
         combine(self, other, Combine::Union)
     }
 
+    /// Only for what a filter is asked about again.
     fn bounded(self) -> Keys {
         let count: usize = self.0.iter().map(|(_, rows)| rows.0.len()).sum();
         match (self.0.first(), self.0.last()) {
@@ -190,11 +192,11 @@ pub fn plan(filter: &Filter) -> Keys {
             }
             Step::And => {
                 let (right, left) = (pop(&mut stack), pop(&mut stack));
-                Maybe { holds: left.holds.and(&right.holds), fails: left.fails.or(&right.fails) }
+                Maybe { holds: left.holds.and(&right.holds).bounded(), fails: left.fails.or(&right.fails).bounded() }
             }
             Step::Or => {
                 let (right, left) = (pop(&mut stack), pop(&mut stack));
-                Maybe { holds: left.holds.or(&right.holds), fails: left.fails.and(&right.fails) }
+                Maybe { holds: left.holds.or(&right.holds).bounded(), fails: left.fails.and(&right.fails).bounded() }
             }
         };
         stack.push(maybe);
@@ -236,7 +238,7 @@ fn combine(left: &Keys, right: &Keys, how: Combine) -> Keys {
             _ => combined.push((span, rows)),
         }
     });
-    Keys(combined).bounded()
+    Keys(combined)
 }
 
 fn combine_rows(left: &Rows, right: &Rows, how: Combine) -> Rows {

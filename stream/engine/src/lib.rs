@@ -208,7 +208,8 @@ pub trait Engine: Send + Sync {
     /// One committed state of a partition, at least as new as every commit acknowledged before the call.
     fn view<'a>(&'a self, partition: &'a PartitionId) -> BoxFuture<'a, Result<Box<dyn View>, Fault>>;
 
-    /// At most `limit` rows of a group's family, in order. Each row is committed; two rows may be of different moments.
+    /// At most `limit` rows of a group's family, in order. Each row is committed. The rows that a page shows of one partition are of one
+    /// moment; those of two partitions may be of two.
     fn scan<'a>(&'a self, range: &'a GroupRange, limit: usize) -> BoxFuture<'a, Result<Page, Fault>>;
 
     /// Applies the batch if all its guards hold, and returns when it is durable.
