@@ -110,6 +110,14 @@ pub struct TableName {
     folded: String,
 }
 
+impl PartialEq for TableName {
+    fn eq(&self, other: &TableName) -> bool {
+        self.folded == other.folded
+    }
+}
+
+impl Eq for TableName {}
+
 impl TableName {
     pub fn parse(text: &str) -> Result<TableName, Refusal> {
         if !text.bytes().all(|b| b.is_ascii_alphanumeric()) || text.starts_with(|c: char| c.is_ascii_digit()) {
@@ -356,6 +364,7 @@ mod tests {
         check(TableName::parse(&"a".repeat(64)), "OutOfRangeInput");
         let name = TableName::parse("PeopleOf2026").expect("right");
         assert_eq!((name.as_str(), name.folded()), ("PeopleOf2026", "peopleof2026"));
+        assert_eq!(name, TableName::parse("PEOPLEof2026").expect("right"));
     }
 
     #[test]

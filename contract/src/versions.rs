@@ -19,6 +19,9 @@ impl ApiVersion {
     pub const PUT_MESSAGE_ANSWERS: ApiVersion = ApiVersion(20160531);
     /// Messages that live longer than a week, or for ever.
     pub const LONG_LIVED_MESSAGES: ApiVersion = ApiVersion(20170729);
+    /// Before, the Table service speaks Atom alone; from `TABLES_SPEAK_JSON_ALONE` on it does not speak it any more.
+    pub const TABLES_SPEAK_JSON: ApiVersion = ApiVersion(20130815);
+    pub const TABLES_SPEAK_JSON_ALONE: ApiVersion = ApiVersion(20151211);
     pub const SEVERAL_READ_CONDITIONS: ApiVersion = ApiVersion(20130815);
     pub const ZERO_LENGTH_SIGNED_EMPTY: ApiVersion = ApiVersion(20150221);
     pub const EMPTY_HEADERS_SIGNED: ApiVersion = ApiVersion(20160531);

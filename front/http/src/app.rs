@@ -48,7 +48,7 @@ impl App {
         *self.tokens.write().unwrap_or_else(PoisonError::into_inner) = tokens.map(Arc::new);
     }
 
-    fn tokens(&self) -> Option<Arc<Tokens>> {
+    pub(crate) fn tokens(&self) -> Option<Arc<Tokens>> {
         self.tokens.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 

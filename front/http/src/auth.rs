@@ -18,6 +18,7 @@ use crate::request::Request;
 use crate::tokens::{Principal, Tokens};
 use account_sas::AccountSas;
 use service_sas::ServiceSas;
+pub use service_sas::TableScope;
 use user_delegation::UserDelegationSas;
 
 /// A credential whose signature has been verified.
@@ -30,6 +31,16 @@ pub enum Credential {
     UserDelegationSas(UserDelegationSas),
     Token(Principal),
     Anonymous,
+}
+
+impl Credential {
+    /// The table and keys it is for, if it is not for all of them.
+    pub fn table_scope(&self) -> Option<&TableScope> {
+        match self {
+            Credential::ServiceSas(sas) => sas.table.as_ref(),
+            _ => None,
+        }
+    }
 }
 
 /// What an authorized request may do beyond its row.
@@ -180,6 +191,6 @@ fn of_token(
 }
 
 /// 403 AuthenticationFailed, and why.
-fn failed(detail: impl Into<String>) -> Refusal {
+pub fn failed(detail: impl Into<String>) -> Refusal {
     Refusal::from(ErrorCode::AuthenticationFailed).with("AuthenticationErrorDetail", detail)
 }

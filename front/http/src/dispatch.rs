@@ -10,6 +10,7 @@ use crate::blob::{acl, block, container, lease, list, read};
 use crate::queue::{self, messages};
 use crate::request::Request;
 use crate::service;
+use crate::table;
 use crate::wire::{Body, Response};
 
 pub async fn dispatch(
@@ -74,6 +75,18 @@ pub async fn dispatch(
         ClearMessages => messages::clear(shell, request, row).await,
         UpdateMessage => messages::update(shell, request, row, body).await,
         DeleteMessage => messages::delete(shell, request, row).await,
+        QueryTables => table::tables::query(shell, request, row).await,
+        CreateTable => table::tables::create(shell, request, row, body).await,
+        GetTable => table::tables::get(shell, request, row).await,
+        DeleteTable => table::tables::delete(shell, request, row).await,
+        GetTableAcl => table::acl::get(shell, request, row).await,
+        SetTableAcl => table::acl::set(shell, request, row, body).await,
+        QueryEntities => table::entities::query(shell, request, row, credential).await,
+        GetEntity => table::entities::get(shell, request, row, credential).await,
+        InsertEntity | UpdateEntity | InsertOrReplaceEntity | MergeEntity | InsertOrMergeEntity | DeleteEntity => {
+            table::entities::change(shell, request, row, credential, body).await
+        }
+        SubmitTransaction => table::batch::submit(app, request, row, credential, body).await,
         _ => Err(ErrorCode::NotImplemented.into()),
     }
 }
@@ -89,7 +102,7 @@ fn refuse_missing_version(request: &Request<'_>, row: &Operation) -> Result<(), 
 }
 
 /// A condition that an operation would not judge must not be taken for one that held.
-fn refuse_unsupported_conditions(request: &Request<'_>, row: &Operation) -> Result<(), Refusal> {
+pub fn refuse_unsupported_conditions(request: &Request<'_>, row: &Operation) -> Result<(), Refusal> {
     const CONDITIONS: [&str; 5] =
         ["if-match", "if-none-match", "if-modified-since", "if-unmodified-since", "x-ms-if-tags"];
     let judged = match row.conditions {

@@ -21,6 +21,7 @@ mod respond;
 mod route;
 mod service;
 mod settings;
+pub mod table;
 pub mod tokens;
 pub mod wire;
 mod xml;

@@ -76,6 +76,12 @@ impl Context<'_> {
         let is_head = self.head.is_some_and(|head| head.method() == "HEAD");
         if is_head {
             response.body = ResponseBody::Head { bytes: None };
+        } else if let (Service::Table, Some(head)) = (self.service, self.head)
+            && crate::table::speaks_odata(head)
+        {
+            let (content_type, body) = crate::table::error(head, &refusal, self.id, self.now);
+            response.header("Content-Type", content_type);
+            response.body = ResponseBody::Bytes(body.into());
         } else if refusal.status != 304 {
             let mut xml = XmlWriter::new();
             let text = format!("{message}\nRequestId:{}\nTime:{}", self.id, self.now.iso8601());

@@ -1,12 +1,12 @@
 //! Request to row: the only reader of method, `restype`, `comp` and whatever else tells operations apart.
 
 use contract::operations::{Method, Operation, Resource, Selector, Test};
-use contract::{ErrorCode, Refusal};
+use contract::{ErrorCode, Refusal, Service};
 
 use crate::request::Request;
 
 pub fn route(request: &Request<'_>) -> Result<&'static Operation, Refusal> {
-    let method = Method::parse(request.head.method()).ok_or(ErrorCode::UnsupportedHttpVerb)?;
+    let method = method(request)?;
     let on = request.resource();
     let rows = request.service.rows();
     if method == Method::Options {
@@ -29,6 +29,21 @@ pub fn route(request: &Request<'_>) -> Result<&'static Operation, Refusal> {
         None if other_method => ErrorCode::UnsupportedHttpVerb.into(),
         None => unknown(request),
     })
+}
+
+/// The method, or the one that a POST to the Table service stands for because something on the way lets no other through.
+fn method(request: &Request<'_>) -> Result<Method, Refusal> {
+    let sent = Method::parse(request.head.method()).ok_or(ErrorCode::UnsupportedHttpVerb)?;
+    let mut tunnelled = request.head.headers("x-http-method").filter(|_| request.service == Service::Table);
+    match (tunnelled.next(), tunnelled.next()) {
+        (None, _) => Ok(sent),
+        (Some(_), Some(_)) => Err(ErrorCode::XMethodIncorrectCount.into()),
+        (Some(_), None) if sent != Method::Post => Err(ErrorCode::XMethodNotUsingPost.into()),
+        (Some(name), None) => match Method::parse(name) {
+            Some(method @ (Method::Merge | Method::Put | Method::Delete | Method::Patch)) => Ok(method),
+            _ => Err(ErrorCode::XMethodIncorrectValue.into()),
+        },
+    }
 }
 
 /// Are `restype` and `comp` the row's?

@@ -1,11 +1,14 @@
 //! Service SAS: a token for one container, blob, queue, table, share or file.
 
+use contract::names::TableName;
 use contract::operations::{Letters, Operation};
 use contract::{ApiVersion, ErrorCode, Refusal, Service};
 use env::Timestamp;
 use partition::blob::container;
 use partition::queue;
 use partition::record::StoredPolicy;
+use partition::table::plan::Keys;
+use partition::table::tables;
 use partition::{Failure, Shell};
 
 use super::sas::{Restrictions, check_letters, check_signature, field, resource_name, signed_version, snapshot};
@@ -17,6 +20,36 @@ use crate::request::Request;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServiceSas {
     permissions: String,
+    /// A table is named by a field of the token and not by the signed path: what the request asks for is held against it.
+    pub table: Option<TableScope>,
+}
+
+/// The table and the keys in it that a token is for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TableScope {
+    pub name: TableName,
+    pub keys: Keys,
+}
+
+impl TableScope {
+    fn parse(request: &Request<'_>) -> Result<Option<TableScope>, Refusal> {
+        if request.service != Service::Table {
+            return Ok(None);
+        }
+        let bound = |partition: &str, row: &str| match (request.query.get(partition), request.query.get(row)) {
+            (None, Some(_)) => Err(failed(format!("{row} needs {partition}"))),
+            bound => Ok(bound),
+        };
+        let mut keys = Keys::all();
+        if let (Some(partition_key), row_key) = bound("spk", "srk")? {
+            keys = keys.and(&Keys::from(partition_key, row_key.unwrap_or_default()));
+        }
+        if let (Some(partition_key), row_key) = bound("epk", "erk")? {
+            keys = keys.and(&Keys::up_to(partition_key, row_key));
+        }
+        let name = TableName::parse(field(request, "tn")).map_err(|_| failed("tn is not the name of a table"))?;
+        Ok(Some(TableScope { name, keys }))
+    }
 }
 
 pub async fn verify(shell: &Shell, request: &Request<'_>) -> Result<ServiceSas, Failure> {
@@ -61,7 +94,7 @@ impl ServiceSas {
         if !field(request, "ses").is_empty() {
             return Err(failed("Encryption scopes are not supported by this server."));
         }
-        Ok(ServiceSas { permissions })
+        Ok(ServiceSas { permissions, table: TableScope::parse(request)? })
     }
 
     pub fn authorize(&self, row: &Operation) -> Result<Grant, Refusal> {
@@ -80,8 +113,12 @@ async fn stored_policy(shell: &Shell, request: &Request<'_>, id: &str) -> Result
     let policies = match request.service {
         Service::Blob => container::find(shell, account, &request.container()?).await.map(|found| found.head.policies),
         Service::Queue => queue::find(shell, account, &request.queue()?).await.map(|found| found.head.policies),
-        // No operation that stores a policy for the other services is built yet.
-        Service::Table | Service::File => return Err(unknown().into()),
+        Service::Table => {
+            let name = TableName::parse(field(request, "tn")).map_err(|_| unknown())?;
+            tables::find(shell, account, &name).await.map(|found| found.head.policies)
+        }
+        // No operation that stores a policy for files is built yet.
+        Service::File => return Err(unknown().into()),
     };
     match policies {
         Ok(policies) => Ok(policies.into_iter().find(|policy| policy.id == id).ok_or_else(unknown)?),
