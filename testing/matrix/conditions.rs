@@ -1,10 +1,14 @@
 //! Success, ETags, conditional headers and lease ids, as the rows say (promises B1 to B5, B8, B9 as far as they are built).
 
-use contract::operations::{Access, Conditions, LeaseCheck, ReturnsEtag};
+use contract::operations::{Access, Conditions, LeaseCheck, Operation, Resource, ReturnsEtag};
 use env::Timestamp;
 use testing::Request;
 
 use crate::examples::{LEASE_ID, built, current, everything, example, lease, prepared, send, world};
+
+fn is_of_entities(row: &Operation) -> bool {
+    matches!(row.on, Resource::Entity | Resource::Entities)
+}
 
 #[tokio::test]
 async fn every_operation_succeeds_with_its_status_and_etag() {
@@ -16,7 +20,8 @@ async fn every_operation_succeeds_with_its_status_and_etag() {
             let answer = send(&world, row, &request).await;
             assert_eq!(answer.status, row.status, "{:?} {}", row.id, answer.text());
             assert_eq!(answer.header("etag").is_some(), row.etag == ReturnsEtag::Yes, "{:?}", row.id);
-            assert_eq!(answer.header("last-modified").is_some(), row.etag == ReturnsEtag::Yes, "{:?}", row.id);
+            let is_dated = row.etag == ReturnsEtag::Yes && !is_of_entities(row);
+            assert_eq!(answer.header("last-modified").is_some(), is_dated, "{:?}", row.id);
             for header in ["x-ms-request-id", "x-ms-version", "date", "server"] {
                 assert!(answer.header(header).is_some(), "{:?} lacks {header}", row.id);
             }
@@ -51,7 +56,8 @@ type Case<'a> = (&'a [(&'a str, &'a str)], u16, u16);
 
 #[tokio::test]
 async fn conditions_are_judged_as_the_row_says() {
-    for row in built() {
+    // What is asked of entities is in `tables.rs`: there the header chooses the operation.
+    for row in built().filter(|row| !is_of_entities(row)) {
         let world = world().await;
         let (etag, modified) = current(&world, row).await;
         let earlier = Timestamp::parse_http_date(&modified).expect("a date").minus_seconds(1).http_date();

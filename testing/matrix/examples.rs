@@ -1,4 +1,5 @@
-//! For each operation a request that succeeds, and the world it succeeds in: container `box` with blob `b`, queue `line` with a message.
+//! For each operation a request that succeeds, and the world it succeeds in: container `box` with blob `b`, queue `line` with a message,
+//! table `people` with entity `a`, `b`.
 
 use contract::operations::{LeaseCheck, Operation, Resource, Test, TokenNeeds};
 use contract::roles::ROLES;
@@ -20,6 +21,8 @@ pub async fn world() -> World {
     for request in [
         Request::new("PUT box?restype=container"),
         Request::new("PUT box/b").header("x-ms-blob-type", "BlockBlob").body("content"),
+        table("POST Tables").body(r#"{"TableName":"people"}"#),
+        table("POST people").body(r#"{"PartitionKey":"a","RowKey":"b","Email":"old@example.org"}"#),
     ] {
         assert_eq!(world.send(&request).await.status, 201);
     }
@@ -48,6 +51,12 @@ pub async fn lease(world: &World, row: &Operation) {
     let request = Request::new(line).header("x-ms-lease-action", "acquire").header("x-ms-lease-duration", "60");
     let answer = world.send(&request.header("x-ms-proposed-lease-id", LEASE_ID)).await;
     assert_eq!(answer.status, 201, "{}", answer.text());
+}
+
+/// A request to the Table service.
+pub fn table(line: &str) -> Request {
+    let request = Request::new(line).of(Service::Table).header("Accept", "application/json;odata=minimalmetadata");
+    request.header("Content-Type", "application/json")
 }
 
 /// Sends with the credential that the operation needs: the account's key, or a token where only that suffices.
@@ -163,9 +172,33 @@ pub fn example(row: &Operation) -> Request {
             queue(&line).body(message("other"))
         }
         DeleteMessage => queue(&format!("DELETE line/messages/{MESSAGE_ID}?popreceipt={POP_RECEIPT}")),
+        QueryTables => table("GET Tables"),
+        CreateTable => table("POST Tables").body(r#"{"TableName":"places"}"#),
+        GetTable => table("GET Tables('people')"),
+        DeleteTable => table("DELETE Tables('people')"),
+        GetTableAcl => Request::new("GET people?comp=acl").of(Service::Table),
+        SetTableAcl => Request::new("PUT people?comp=acl").of(Service::Table).body("<SignedIdentifiers />"),
+        QueryEntities => table("GET people()"),
+        InsertEntity => table("POST people").body(r#"{"PartitionKey":"a","RowKey":"c"}"#),
+        GetEntity => table(&format!("GET {ENTITY}")),
+        UpdateEntity => table(&format!("PUT {ENTITY}")).header("If-Match", "*").body(CHANGED),
+        InsertOrReplaceEntity => table(&format!("PUT {ENTITY}")).body(CHANGED),
+        MergeEntity => table(&format!("PATCH {ENTITY}")).header("If-Match", "*").body(CHANGED),
+        InsertOrMergeEntity => table(&format!("PATCH {ENTITY}")).body(CHANGED),
+        DeleteEntity => table(&format!("DELETE {ENTITY}")).header("If-Match", "*"),
+        // A query, which the weakest token may make; what a token needs for the writes of a batch is in `tables.rs`.
+        SubmitTransaction => Request::new("POST $batch")
+            .of(Service::Table)
+            .header("Content-Type", "multipart/mixed; boundary=b")
+            .body(format!(
+                "--b\r\nContent-Type: application/http\r\n\r\nGET /devstoreaccount1/{ENTITY} HTTP/1.1\r\n\r\n--b--"
+            )),
         id => panic!("{id:?} is built and has no example yet"),
     }
 }
+
+pub const ENTITY: &str = "people(PartitionKey='a',RowKey='b')";
+const CHANGED: &str = r#"{"Email":"new@example.org"}"#;
 
 /// A request that chooses the row, made from its columns alone.
 pub fn chosen(service: Service, row: &Operation) -> Request {
@@ -209,13 +242,20 @@ pub fn chosen(service: Service, row: &Operation) -> Request {
 
 /// ETag and Last-Modified of what the operation works on.
 pub async fn current(world: &World, row: &Operation) -> (String, String) {
+    let container = Request::new("GET box?restype=container");
     let request = match row.on {
         Resource::Blob => Request::new("HEAD box/b"),
-        _ => Request::new("GET box?restype=container"),
+        Resource::Entity | Resource::Entities => table(&format!("GET {ENTITY}")),
+        _ => container.clone(),
     };
     let answer = world.send(&request).await;
-    let header = |name| answer.header(name).expect("what is there has it").to_string();
-    (header("etag"), header("last-modified"))
+    let header = |answer: &Answer, name| answer.header(name).map(str::to_string);
+    // Entities have no date but the one in their ETag.
+    let modified = match header(&answer, "last-modified") {
+        Some(modified) => modified,
+        None => header(&world.send(&container).await, "last-modified").expect("a container has it"),
+    };
+    (header(&answer, "etag").expect("what is there has it"), modified)
 }
 
 /// Everything a client can see, to prove that a refused request changed nothing.
@@ -232,5 +272,8 @@ pub async fn everything(world: &World) -> String {
     }
     let metadata = world.send(&queue("GET line?comp=metadata")).await;
     seen.push_str(metadata.header("x-ms-approximate-messages-count").unwrap_or("no queue"));
+    for line in ["GET Tables", "GET people()"] {
+        seen.push_str(&world.send(&table(line)).await.text());
+    }
     seen
 }

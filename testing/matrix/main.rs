@@ -7,4 +7,5 @@ mod conditions;
 mod cors;
 mod examples;
 mod rows;
+mod tables;
 mod tokens;

@@ -71,6 +71,8 @@ pub struct ServiceSas {
     pub delegation: Option<DelegationKey>,
     /// `sduoid`: the one user who may use it.
     pub user: String,
+    /// `spk`, `srk`, `epk`, `erk`: the keys of a table it is for.
+    pub range: [String; 4],
 }
 
 /// What Get User Delegation Key answered.
@@ -119,6 +121,7 @@ impl ServiceSas {
             key: KEY.into(),
             delegation: None,
             user: String::new(),
+            range: Default::default(),
         }
     }
 
@@ -169,8 +172,9 @@ impl ServiceSas {
                 fields.push(("sr", &self.kind));
             }
             Service::Table => {
-                lines.extend([""; 4]);
+                lines.extend(self.range.iter().map(String::as_str));
                 fields.push(("tn", &self.name));
+                fields.extend(["spk", "srk", "epk", "erk"].into_iter().zip(self.range.iter().map(String::as_str)));
             }
             Service::Queue => {}
         }
