@@ -122,8 +122,10 @@ fn without_line_end(section: &[u8]) -> &[u8] {
     section.strip_suffix(b"\r").unwrap_or(section)
 }
 
+type Headers<'a> = Vec<(&'a str, &'a str)>;
+
 /// Header lines up to an empty one, and what follows it. Empty lines before the first are skipped.
-fn headers(section: &[u8]) -> Result<(Vec<(&str, &str)>, &[u8]), Refusal> {
+fn headers(section: &[u8]) -> Result<(Headers<'_>, &[u8]), Refusal> {
     let mut headers = Vec::new();
     let mut rest = section.trim_ascii_start();
     loop {

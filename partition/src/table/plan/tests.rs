@@ -120,8 +120,10 @@ impl Chance {
 
 const KEYS: [&str; 6] = ["", "a", "aa", "b", "c", "\u{e9}"];
 
+type Naive = Box<dyn Fn(&str, &str, bool) -> bool>;
+
 /// A filter as text, and what it means, by two hands that share nothing.
-fn random(chance: &mut Chance, depth: usize) -> (String, Box<dyn Fn(&str, &str, bool) -> bool>) {
+fn random(chance: &mut Chance, depth: usize) -> (String, Naive) {
     let kind = if depth == 0 { chance.below(4) } else { chance.below(9) };
     match kind {
         0 => ("On".into(), Box::new(|_, _, on| on)),
