@@ -112,7 +112,7 @@ impl Command for SetTablePolicies {
 /// Delete Table. The name is free when it returns.
 pub async fn delete(shell: &Shell, account: &AccountName, name: &TableName) -> Result<(), Failure> {
     // Quirk: a table addressed as itself that is not there is ResourceNotFound; only what is asked of its inside is TableNotFound.
-    let judge = |head: Option<&TableHead>| match head {
+    let judge = |head: Option<&TableHead>, _now: Timestamp| match head {
         Some(_) => Ok(()),
         None => Err(ErrorCode::ResourceNotFound.into()),
     };
