@@ -9,7 +9,16 @@ pub const PUT_BLOB_BYTES_MAX_BEFORE_2019_12_12: u64 = 256 * MIB;
 pub const PUT_BLOB_BYTES_MAX_BEFORE_2016_05_31: u64 = 64 * MIB;
 
 pub const BLOCK_BYTES_MAX: u64 = 4000 * MIB;
+pub const BLOCK_BYTES_MAX_BEFORE_2019_12_12: u64 = 100 * MIB;
+pub const BLOCK_BYTES_MAX_BEFORE_2016_05_31: u64 = 4 * MIB;
+pub const BLOCK_ID_BYTES_MAX: usize = 64;
+/// Blocks of a blob, committed or appended.
+pub const BLOCKS_MAX: usize = 50_000;
+pub const STAGED_BLOCKS_MAX: u32 = 100_000;
+/// What was staged this long ago, and nothing since, is gone.
+pub const STAGED_SECONDS_MAX: u64 = 7 * 24 * 3600;
 pub const APPEND_BLOCK_BYTES_MAX: u64 = 100 * MIB;
+pub const APPEND_BLOCK_BYTES_MAX_BEFORE_2022_11_02: u64 = 4 * MIB;
 pub const PUT_PAGES_BYTES_MAX: u64 = 4 * MIB;
 /// 50,000 ids of 88 characters in their elements, and some air.
 pub const BLOCK_LIST_BYTES_MAX: u64 = 8 * MIB;

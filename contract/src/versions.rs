@@ -37,6 +37,9 @@ impl ApiVersion {
     pub const PUT_BLOB_5000_MIB: ApiVersion = ApiVersion(20191212);
     /// Answers 401 with a challenge where older versions answered 404.
     pub const CHALLENGES: ApiVersion = ApiVersion(20191212);
+    pub const APPEND_BLOCK_100_MIB: ApiVersion = ApiVersion(20221102);
+    /// A hash that was sent is answered together with the other kind.
+    pub const BOTH_HASHES_ANSWERED: ApiVersion = ApiVersion(20261006);
     pub const ENCODED_NAMES_IN_LISTS: ApiVersion = ApiVersion(20210212);
 
     // What the string to sign of a SAS has, by the version it was signed with.

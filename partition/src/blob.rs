@@ -1,8 +1,12 @@
 //! Containers and blobs.
 
+pub mod append;
 pub mod block;
+pub mod body;
+pub mod change;
 pub mod container;
 pub mod delete;
 pub mod lease;
 pub mod list;
 pub mod read;
+pub mod staging;

@@ -19,6 +19,11 @@ pub struct Expectation {
 }
 
 impl Expectation {
+    /// Does the request expect nothing in particular?
+    pub fn is_empty(&self) -> bool {
+        self.conditions.is_empty() && self.lease_id.is_none()
+    }
+
     /// Judges what is there. `None` is nothing: refused with `missing`, unless the operation may create.
     pub fn judge(&self, current: Option<Current<'_>>, now: Timestamp) -> Result<(), Refusal> {
         let row = self.operation;

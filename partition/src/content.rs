@@ -19,6 +19,16 @@ pub enum Content {
 }
 
 impl Content {
+    /// Takes the whole body into extents, however small it is.
+    pub async fn receive_extents(engine: &dyn Engine, source: &mut dyn Source) -> Result<Content, ExtentError> {
+        let (mut pins, mut bytes) = (Vec::new(), 0);
+        while let Some(pin) = engine.write_extent(source, EXTENT_BYTES_MAX).await? {
+            bytes += pin.extent().bytes;
+            pins.push(pin);
+        }
+        Ok(Content::Extents { pins, bytes })
+    }
+
     /// Takes the whole body. What was written of one that fails on the way is given back by itself.
     pub async fn receive(engine: &dyn Engine, source: &mut dyn Source) -> Result<Content, ExtentError> {
         let mut first = BytesMut::new();
@@ -34,13 +44,7 @@ impl Content {
                 None => return Ok(Content::Inline(first.freeze())),
             }
         }
-        let mut rest = AfterFirst { first: first.freeze(), rest: source };
-        let (mut pins, mut bytes) = (Vec::new(), 0);
-        while let Some(pin) = engine.write_extent(&mut rest, EXTENT_BYTES_MAX).await? {
-            bytes += pin.extent().bytes;
-            pins.push(pin);
-        }
-        Ok(Content::Extents { pins, bytes })
+        Content::receive_extents(engine, &mut AfterFirst { first: first.freeze(), rest: source }).await
     }
 
     pub fn bytes(&self) -> u64 {
@@ -82,66 +86,79 @@ impl Source for AfterFirst<'_> {
 /// happens to the object meanwhile.
 pub struct ContentReader {
     engine: Arc<dyn Engine>,
-    inline: Bytes,
     /// What is still to be read, last first.
-    slices: Vec<(Pin, ExtentSlice)>,
+    pieces: Vec<Piece>,
+}
+
+enum Piece {
+    Inline(Bytes),
+    Slice(Pin, ExtentSlice),
 }
 
 impl ContentReader {
-    /// `length` bytes from `offset` of what `body` holds. Call it while the view that showed `body` is open.
+    /// `length` bytes from `offset` of what the records hold together. Call it while the view that showed them is open.
     pub fn new(
         engine: &Arc<dyn Engine>,
-        body: Option<&Record>,
+        records: &[Record],
         mut offset: u64,
         mut length: u64,
     ) -> Result<ContentReader, Fault> {
-        let mut reader = ContentReader { engine: engine.clone(), inline: Bytes::new(), slices: Vec::new() };
-        let Some(body) = body else {
-            return if length == 0 { Ok(reader) } else { Err(corrupt("a body that is not there", b"")) };
+        let mut pieces = Vec::new();
+        // The part of the next `bytes` that is wanted: where it begins and how long it is.
+        let mut take = |bytes: u64| {
+            let skipped = offset.min(bytes);
+            let taken = (bytes - skipped).min(length);
+            (offset, length) = (offset - skipped, length - taken);
+            (skipped, taken)
         };
-        if body.slices.is_empty() {
-            let end = offset.checked_add(length).filter(|end| *end <= body.value.len() as u64);
-            let end = end.ok_or_else(|| corrupt("a body shorter than its blob", &body.value))?;
-            reader.inline = body.value.slice(offset as usize..end as usize);
-            return Ok(reader);
-        }
-        for slice in &body.slices {
-            if length == 0 {
-                break;
+        for record in records {
+            if record.slices.is_empty() {
+                let (from, bytes) = take(record.value.len() as u64);
+                if bytes > 0 {
+                    pieces.push(Piece::Inline(record.value.slice(from as usize..(from + bytes) as usize)));
+                }
             }
-            if offset >= slice.bytes {
-                offset -= slice.bytes;
-                continue;
+            for slice in &record.slices {
+                let (from, bytes) = take(slice.bytes);
+                if bytes > 0 {
+                    let part = ExtentSlice { extent: slice.extent, offset: slice.offset + from, bytes };
+                    pieces.push(Piece::Slice(engine.pin(slice.extent), part));
+                }
             }
-            let bytes = (slice.bytes - offset).min(length);
-            let part = ExtentSlice { extent: slice.extent, offset: slice.offset + offset, bytes };
-            reader.slices.push((engine.pin(slice.extent), part));
-            (offset, length) = (0, length - bytes);
         }
         if length != 0 {
-            return Err(corrupt("a body shorter than its blob", &body.value));
+            return Err(corrupt("a body shorter than its blob", b""));
         }
-        reader.slices.reverse();
-        Ok(reader)
+        pieces.reverse();
+        Ok(ContentReader { engine: engine.clone(), pieces })
     }
 
     /// The next piece; `None` at the end.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Fault> {
-        if !self.inline.is_empty() {
-            return Ok(Some(std::mem::take(&mut self.inline)));
+        match self.pieces.pop() {
+            None => Ok(None),
+            Some(Piece::Inline(bytes)) => Ok(Some(bytes)),
+            Some(Piece::Slice(pin, slice)) => {
+                let piece = self.engine.read_extent(slice).await?;
+                let read = piece.len() as u64;
+                if read < slice.bytes {
+                    let rest = ExtentSlice { offset: slice.offset + read, bytes: slice.bytes - read, ..slice };
+                    self.pieces.push(Piece::Slice(pin, rest));
+                }
+                Ok(Some(piece))
+            }
         }
-        let Some((_, slice)) = self.slices.last_mut() else { return Ok(None) };
-        let piece = self.engine.read_extent(*slice).await?;
-        slice.offset += piece.len() as u64;
-        slice.bytes -= piece.len() as u64;
-        if slice.bytes == 0 {
-            self.slices.pop();
-        }
-        Ok(Some(piece))
     }
 
-    /// All of it, if it lies in memory already.
-    pub fn into_inline(self) -> Result<Bytes, ContentReader> {
-        if self.slices.is_empty() { Ok(self.inline) } else { Err(self) }
+    /// All of it, if it lies in memory already, in one piece.
+    pub fn into_inline(mut self) -> Result<Bytes, ContentReader> {
+        match self.pieces.as_slice() {
+            [] => Ok(Bytes::new()),
+            [Piece::Inline(_)] => match self.pieces.pop() {
+                Some(Piece::Inline(bytes)) => Ok(bytes),
+                _ => Err(self),
+            },
+            _ => Err(self),
+        }
     }
 }

@@ -47,8 +47,14 @@ pub mod container {
     use engine::Family;
     /// One record per blob, key empty: all but the content. Listings walk these alone.
     pub const HEAD: Family = Family(1);
-    /// The content of a blob that is not empty: its bytes, or the slices that hold them.
+    /// The content of a blob that is not empty: its bytes, or the slices that hold them. Key empty, or the offset of a run's last byte.
     pub const BODY: Family = Family(2);
+    /// The committed blocks of a blob that was made of blocks, key empty.
+    pub const BLOCKS: Family = Family(3);
+    /// One record per staged block; the key is its id.
+    pub const STAGED: Family = Family(4);
+    /// When blocks were staged last, and how many; key empty.
+    pub const STAGING: Family = Family(5);
 }
 
 /// Families of a queue, which is one partition.

@@ -4,6 +4,7 @@
 //! nothing; a new optional field is a new tag. An unknown tag or shape is damage, because the format version of the store
 //! refuses to open what a newer program wrote.
 
+pub mod blocks;
 pub mod queue;
 pub mod service;
 pub mod table;
@@ -11,7 +12,7 @@ pub mod v1;
 
 pub use queue::{Message, Place, QueueHead, QueueState};
 pub use table::{StoredEntity, TableHead};
-pub use v1::{BlobHead, ContainerHead, ContentProperties, PublicAccess, StoredPolicy};
+pub use v1::{BlobHead, BlobKind, ContainerHead, ContentProperties, PublicAccess, StoredPolicy};
 
 use engine::Fault;
 

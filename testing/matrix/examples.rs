@@ -37,9 +37,22 @@ pub async fn world() -> World {
     world
 }
 
+/// The world with a blob of the type that the row works on.
+pub async fn world_of(row: &Operation) -> World {
+    let world = world().await;
+    let appends = [OperationId::PutAppendBlob, OperationId::AppendBlock, OperationId::SealAppendBlob];
+    if appends.contains(&row.id) {
+        let put = Request::new("PUT box/b").header("x-ms-blob-type", "AppendBlob");
+        assert_eq!(world.send(&Request::new("DELETE box/b")).await.status, 202);
+        assert_eq!(world.send(&put).await.status, 201);
+        world.clock.advance_seconds(10);
+    }
+    world
+}
+
 /// The world in which the row's example succeeds: what a lease operation needs is leased.
 pub async fn prepared(row: &Operation) -> World {
-    let world = world().await;
+    let world = world_of(row).await;
     let acquires = matches!(row.id, OperationId::AcquireBlobLease | OperationId::AcquireContainerLease);
     if row.lease == LeaseCheck::Acts && !acquires {
         lease(&world, row).await;
@@ -126,6 +139,15 @@ pub fn example(row: &Operation) -> Request {
             .header("x-ms-proposed-lease-id", LEASE_ID.replace('0', "1")),
         ReleaseBlobLease | ReleaseContainerLease => lease("release").header("x-ms-lease-id", LEASE_ID),
         BreakBlobLease | BreakContainerLease => lease("break").header("x-ms-lease-break-period", "5"),
+        PutAppendBlob => Request::new("PUT box/b").header("x-ms-blob-type", "AppendBlob"),
+        AppendBlock => Request::new("PUT box/b?comp=appendblock").body("more"),
+        SealAppendBlob => Request::new("PUT box/b?comp=seal"),
+        PutBlock => Request::new("PUT box/b?comp=block&blockid=YQ==").body("block"),
+        PutBlockList => Request::new("PUT box/b?comp=blocklist").body("<BlockList />"),
+        GetBlockList => Request::new("GET box/b?comp=blocklist&blocklisttype=all"),
+        GetBlobMetadata => Request::new("GET box/b?comp=metadata"),
+        SetBlobMetadata => Request::new("PUT box/b?comp=metadata").header("x-ms-meta-a", "1"),
+        SetBlobProperties => Request::new("PUT box/b?comp=properties").header("x-ms-blob-content-type", "text/plain"),
         PreflightBlob => preflight(Service::Blob),
         PreflightQueue => preflight(Service::Queue),
         PreflightTable => preflight(Service::Table),

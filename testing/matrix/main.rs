@@ -4,6 +4,7 @@
 mod authorization;
 mod bad_input;
 mod conditions;
+mod content;
 mod cors;
 mod examples;
 mod rows;

@@ -1,18 +1,22 @@
 //! The Blob service on the wire: requests to commands, outcomes to answers.
 
 pub mod acl;
+pub mod append;
 pub mod block;
+pub mod change;
 pub mod container;
 mod hash;
 pub mod lease;
 pub mod list;
 pub mod read;
+pub mod staging;
 
 use contract::Refusal;
 use contract::names::Metadata;
 use env::Timestamp;
 use partition::ETag;
 use partition::lease::Lease;
+use partition::record::BlobKind;
 
 use crate::request::Request;
 use crate::wire::Response;
@@ -33,6 +37,24 @@ fn put_lease(response: &mut Response, lease: Option<&Lease>, now: Timestamp) {
     response.header("x-ms-lease-status", status).header("x-ms-lease-state", state);
     if let Some(duration) = duration {
         response.header("x-ms-lease-duration", duration);
+    }
+}
+
+/// The type of a blob, and what only that type has.
+fn put_kind(response: &mut Response, kind: BlobKind) {
+    response.header("x-ms-blob-type", kind_name(kind));
+    if let BlobKind::Append { blocks, sealed } = kind {
+        response.header("x-ms-blob-committed-block-count", blocks.to_string());
+        if sealed {
+            response.header("x-ms-blob-sealed", "true");
+        }
+    }
+}
+
+fn kind_name(kind: BlobKind) -> &'static str {
+    match kind {
+        BlobKind::Block => "BlockBlob",
+        BlobKind::Append { .. } => "AppendBlob",
     }
 }
 

@@ -6,7 +6,7 @@ use partition::Failure;
 
 use crate::app::App;
 use crate::auth::{Credential, Grant};
-use crate::blob::{acl, block, container, lease, list, read};
+use crate::blob::{acl, append, block, change, container, lease, list, read, staging};
 use crate::queue::{self, messages};
 use crate::request::Request;
 use crate::service;
@@ -59,6 +59,15 @@ pub async fn dispatch(
         DeleteContainer => container::delete(shell, request, row).await,
         ListBlobs => list::blobs(shell, request, row).await,
         PutBlockBlob => block::put(shell, request, row, grant, body).await,
+        PutAppendBlob => block::put_append(shell, request, row, grant).await,
+        AppendBlock => append::append(shell, request, row, body).await,
+        SealAppendBlob => append::seal(shell, request, row).await,
+        PutBlock => staging::put_block(shell, request, row, grant, body).await,
+        PutBlockList => staging::put_block_list(shell, request, row, grant, body).await,
+        GetBlockList => staging::get_block_list(shell, request, row).await,
+        GetBlobMetadata => change::get_metadata(shell, request, row).await,
+        SetBlobMetadata => change::set_metadata(shell, request, row).await,
+        SetBlobProperties => change::set_properties(shell, request, row).await,
         GetBlob => read::get(shell, request, row, grant).await,
         GetBlobProperties => read::properties(shell, request, row, grant).await,
         DeleteBlob => block::delete(shell, request, row).await,

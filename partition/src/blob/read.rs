@@ -4,17 +4,23 @@ use contract::names::BlobName;
 use contract::{ErrorCode, Refusal};
 use engine::GroupId;
 
-use super::block::{KEY, load_head};
+use super::block::load_head;
+use super::body;
 use crate::checks::Expectation;
 use crate::condition::Current;
 use crate::content::ContentReader;
 use crate::execute::{Failure, Reader, Shell};
-use crate::key::{self, container};
-use crate::record::BlobHead;
+use crate::key;
+use crate::record::{BlobHead, BlobKind};
 
 impl BlobHead {
     pub fn current(&self) -> Current<'_> {
         Current { etag: self.etag, last_modified: self.last_modified, lease: self.lease.as_ref() }
+    }
+
+    /// 409 for an operation of another type of blob.
+    pub fn must_be(&self, allowed: impl Fn(BlobKind) -> bool) -> Result<(), Refusal> {
+        if allowed(self.kind) { Ok(()) } else { Err(ErrorCode::InvalidBlobType.into()) }
     }
 }
 
@@ -77,9 +83,9 @@ pub async fn content(
     expectation.judge(head.as_ref().map(BlobHead::current), shell.clock.now())?;
     let head = head.ok_or(ErrorCode::BlobNotFound)?;
     let part = range.map(|range| range.within(head.content_bytes)).transpose()?;
-    let body = if head.content_bytes > 0 { view.get(container::BODY, &KEY).await? } else { None };
     let (offset, bytes) = part.map_or((0, head.content_bytes), |part| (part.first, part.bytes()));
-    let reader = ContentReader::new(&shell.engine, body.as_ref(), offset, bytes)?;
+    let (records, skipped) = body::records(view.as_ref(), &head, offset, bytes).await?;
+    let reader = ContentReader::new(&shell.engine, &records, skipped, bytes)?;
     Ok((head, part, reader))
 }
 

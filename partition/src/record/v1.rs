@@ -174,6 +174,23 @@ pub struct ContentProperties {
     pub content_md5: Option<[u8; 16]>,
 }
 
+/// What can be done to a blob's content.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum BlobKind {
+    #[default]
+    Block,
+    Append {
+        blocks: u32,
+        sealed: bool,
+    },
+}
+
+impl BlobKind {
+    pub fn is_block(self) -> bool {
+        self == BlobKind::Block
+    }
+}
+
 /// A blob, without its content.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BlobHead {
@@ -181,6 +198,9 @@ pub struct BlobHead {
     pub last_modified: Timestamp,
     pub created: Timestamp,
     pub content_bytes: u64,
+    pub kind: BlobKind,
+    /// The body is in runs, see `blob/body.rs`.
+    pub in_runs: bool,
     pub properties: ContentProperties,
     pub metadata: Metadata,
     pub lease: Option<Lease>,
@@ -199,6 +219,9 @@ mod blob_tag {
     pub const CONTENT_MD5: u8 = 10;
     pub const METADATA: u8 = 11;
     pub const LEASE: u8 = 12;
+    pub const IN_RUNS: u8 = 13;
+    /// Absent for a block blob.
+    pub const APPEND: u8 = 14;
 }
 
 impl BlobHead {
@@ -221,6 +244,15 @@ impl BlobHead {
         if let Some(lease) = &self.lease {
             fields.bytes(LEASE, &encode_lease(lease));
         }
+        if self.in_runs {
+            fields.bytes(IN_RUNS, &[]);
+        }
+        match self.kind {
+            BlobKind::Block => {}
+            BlobKind::Append { blocks, sealed } => {
+                fields.bytes(APPEND, &[&blocks.to_be_bytes()[..], &[u8::from(sealed)]].concat());
+            }
+        }
         fields.finish()
     }
 
@@ -233,7 +265,7 @@ impl BlobHead {
         let mut fields = FieldReader::new(BLOB_SHAPE, value)?;
         let (mut etag, mut last_modified, mut created, mut content_bytes) = (None, None, None, None);
         let mut properties = ContentProperties::default();
-        let mut lease = None;
+        let (mut lease, mut in_runs, mut kind) = (None, false, BlobKind::Block);
         let mut metadata = Vec::new();
         while let Some((tag, value)) = fields.next()? {
             match tag {
@@ -249,6 +281,12 @@ impl BlobHead {
                 CONTENT_MD5 => properties.content_md5 = Some(value.try_into().ok()?),
                 METADATA => metadata.push(read_pair(value)?),
                 LEASE => lease = Some(decode_lease(value)?),
+                IN_RUNS => in_runs = true,
+                APPEND => {
+                    let [blocks @ .., sealed] = value else { return None };
+                    let blocks = u32::from_be_bytes(blocks.try_into().ok()?);
+                    kind = BlobKind::Append { blocks, sealed: *sealed == 1 };
+                }
                 _ => return None,
             }
         }
@@ -257,6 +295,8 @@ impl BlobHead {
             last_modified: last_modified?,
             created: created?,
             content_bytes: content_bytes?,
+            kind,
+            in_runs,
             properties,
             metadata: Metadata::from_stored(metadata),
             lease,
@@ -274,6 +314,8 @@ mod tests {
             last_modified: Timestamp::from_ticks(12),
             created: Timestamp::from_ticks(11),
             content_bytes: u64::MAX,
+            kind: BlobKind::Append { blocks: 50_000, sealed: true },
+            in_runs: true,
             properties: ContentProperties {
                 content_type: Some("text/plain".into()),
                 content_encoding: Some(String::new()),
@@ -292,9 +334,21 @@ mod tests {
         }
     }
 
+    /// As a plain put makes it.
+    fn plain() -> BlobHead {
+        BlobHead {
+            kind: BlobKind::Block,
+            in_runs: false,
+            properties: Default::default(),
+            metadata: Default::default(),
+            lease: None,
+            ..blob()
+        }
+    }
+
     #[test]
     fn shapes_round_trip() {
-        let bare = BlobHead { properties: Default::default(), metadata: Default::default(), lease: None, ..blob() };
+        let bare = BlobHead { kind: BlobKind::Block, ..plain() };
         for head in [blob(), bare] {
             assert_eq!(BlobHead::decode(&head.encode()).expect("what was written"), head);
         }
@@ -345,7 +399,7 @@ mod tests {
     /// The bytes of shape 1 never change: what was written by the first release is read by every later one.
     #[test]
     fn shape_is_frozen() {
-        let head = BlobHead { properties: Default::default(), metadata: Default::default(), lease: None, ..blob() };
+        let head = plain();
         let expected: &[u8] = &[
             2, 1, 8, 0x08, 0xD6, 0xD4, 0x18, 0xB6, 0xC0, 0x86, 0x63, 2, 8, 0, 0, 0, 0, 0, 0, 0, 12, 3, 8, 0, 0, 0, 0,
             0, 0, 0, 11, 4, 8, 255, 255, 255, 255, 255, 255, 255, 255,

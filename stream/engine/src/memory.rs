@@ -76,7 +76,6 @@ impl State {
     }
 
     fn put(&mut self, partition: &PartitionId, family: Family, key: Bytes, record: Option<Record>) {
-        // Hold the new before the old is released: an extent named by both stays alive throughout.
         for id in record.iter().flat_map(|record| ids(&record.slices)).collect::<Vec<_>>() {
             self.hold(id);
         }
@@ -110,6 +109,18 @@ impl State {
         self.commits += 1;
         let revision = Revision(self.commits);
         self.newest.insert(partition.clone(), revision.0);
+        // The batch is one step: what one write takes away and another names was never gone.
+        let named: BTreeSet<u128> = batch
+            .writes
+            .iter()
+            .flat_map(|write| match write {
+                Write::Put { slices, .. } => ids(slices),
+                Write::Delete { .. } => BTreeSet::new(),
+            })
+            .collect();
+        for id in &named {
+            self.hold(*id);
+        }
         for write in batch.writes {
             match write {
                 Write::Put { family, key, value, slices } => {
@@ -117,6 +128,9 @@ impl State {
                 }
                 Write::Delete { family, key } => self.put(partition, family, key, None),
             }
+        }
+        for id in named {
+            self.release(id);
         }
         Ok(revision)
     }

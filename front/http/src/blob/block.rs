@@ -5,13 +5,13 @@ use base64::engine::general_purpose::STANDARD;
 use contract::operations::Operation;
 use contract::{ApiVersion, ErrorCode, Refusal, limits};
 use engine::ExtentError;
-use partition::blob::block::PutBlockBlob;
+use partition::blob::block::PutBlob;
 use partition::blob::container;
 use partition::blob::delete::DeleteBlob;
-use partition::record::ContentProperties;
+use partition::record::{BlobKind, ContentProperties};
 use partition::{Content, Failure, Shell};
 
-use super::hash::{Expected, HashedBody, check_md5, parse_md5};
+use super::hash::{Actual, Expected, HashedBody, check_md5, parse_md5};
 use super::{refuse_unbuilt, stamp};
 use crate::auth::Grant;
 use crate::body;
@@ -19,7 +19,7 @@ use crate::request::Request;
 use crate::wire::{Body, BodyError, BodyKind, Response};
 
 /// What Put Blob may ask for and does not get yet.
-const UNBUILT_ON_WRITE: [&str; 13] = [
+pub const UNBUILT_ON_WRITE: [&str; 13] = [
     "x-ms-copy-source",
     "x-ms-tags",
     "x-ms-if-tags",
@@ -47,27 +47,15 @@ pub async fn put(
     if let Some(value) = request.header("x-ms-blob-content-length") {
         return Err(Refusal::bad_header("x-ms-blob-content-length", value).into());
     }
-    body.bytes_max = body_bytes_max(request.version);
-    match request.head.body {
-        BodyKind::Absent => return Err(ErrorCode::MissingContentLengthHeader.into()),
-        BodyKind::Length(bytes) if bytes > body.bytes_max => return Err(body::too_large(body.bytes_max).into()),
-        BodyKind::Length(_) | BodyKind::Chunked => {}
-    }
+    limit_body(request, body, put_bytes_max(request.version))?;
     let expected = Expected::parse(request)?;
     let claimed_md5 = request.header("x-ms-blob-content-md5").map(parse_md5).transpose()?;
-    let properties = ContentProperties {
-        content_type: stored_header(request, "x-ms-blob-content-type", Some("content-type")),
-        content_encoding: stored_header(request, "x-ms-blob-content-encoding", Some("content-encoding")),
-        content_language: stored_header(request, "x-ms-blob-content-language", Some("content-language")),
-        content_disposition: stored_header(request, "x-ms-blob-content-disposition", None),
-        cache_control: stored_header(request, "x-ms-blob-cache-control", Some("cache-control")),
-        content_md5: None,
-    };
     let (expectation, metadata) = (request.expectation(row)?, request.metadata()?);
+    let (properties, kind) = (put_properties(request), BlobKind::Block);
 
     let container = container::find(shell, &request.account.name, &name).await?;
     let mut command =
-        PutBlockBlob::new(&container.group, &blob, expectation, properties, metadata, grant.may_overwrite);
+        PutBlob::new(&container.group, &blob, expectation, kind, properties, metadata, grant.may_overwrite);
     container.settle(shell, shell.admit(&command).await).await?;
 
     let mut source = HashedBody::new(body);
@@ -86,6 +74,82 @@ pub async fn put(
     }
     response.header("x-ms-request-server-encrypted", "true");
     Ok(response)
+}
+
+/// Put Blob of an append blob: it begins empty.
+pub async fn put_append(
+    shell: &Shell,
+    request: &Request<'_>,
+    row: &'static Operation,
+    grant: Grant,
+) -> Result<Response, Failure> {
+    let (name, blob) = (request.container()?, request.blob()?);
+    refuse_unbuilt(request, &UNBUILT_ON_WRITE, &["snapshot", "versionid"])?;
+    if let Some(value) = request.header("x-ms-blob-content-length") {
+        return Err(Refusal::bad_header("x-ms-blob-content-length", value).into());
+    }
+    match request.head.body {
+        BodyKind::Length(0) => {}
+        BodyKind::Absent => return Err(ErrorCode::MissingContentLengthHeader.into()),
+        BodyKind::Length(bytes) => return Err(Refusal::bad_header("Content-Length", bytes.to_string()).into()),
+        BodyKind::Chunked => return Err(Refusal::bad_header("Transfer-Encoding", "chunked").into()),
+    }
+    let mut properties = put_properties(request);
+    properties.content_md5 = request.header("x-ms-blob-content-md5").map(parse_md5).transpose()?;
+    let (expectation, metadata) = (request.expectation(row)?, request.metadata()?);
+    let container = container::find(shell, &request.account.name, &name).await?;
+    let kind = BlobKind::Append { blocks: 0, sealed: false };
+    let command = PutBlob::new(&container.group, &blob, expectation, kind, properties, metadata, grant.may_overwrite);
+    let head = container.settle(shell, shell.execute(&command).await).await?;
+    let mut response = Response::new(row.status);
+    stamp(&mut response, head.etag, head.last_modified);
+    response.header("x-ms-request-server-encrypted", "true");
+    Ok(response)
+}
+
+/// A body of known or chunked length, at most so many bytes.
+pub fn limit_body(request: &Request<'_>, body: &mut Body<'_>, bytes_max: u64) -> Result<(), Refusal> {
+    body.bytes_max = bytes_max;
+    match request.head.body {
+        BodyKind::Absent => Err(ErrorCode::MissingContentLengthHeader.into()),
+        BodyKind::Length(bytes) if bytes > bytes_max => Err(body::too_large(bytes_max)),
+        BodyKind::Length(_) | BodyKind::Chunked => Ok(()),
+    }
+}
+
+/// What Put Blob stores about the content; the MD5 is known when the body has come.
+fn put_properties(request: &Request<'_>) -> ContentProperties {
+    ContentProperties {
+        content_type: stored_header(request, "x-ms-blob-content-type", Some("content-type")),
+        content_encoding: stored_header(request, "x-ms-blob-content-encoding", Some("content-encoding")),
+        content_language: stored_header(request, "x-ms-blob-content-language", Some("content-language")),
+        content_disposition: stored_header(request, "x-ms-blob-content-disposition", None),
+        cache_control: stored_header(request, "x-ms-blob-cache-control", Some("cache-control")),
+        content_md5: None,
+    }
+}
+
+/// `x-ms-blob-…` alone: what is not sent is not kept.
+pub fn named_properties(request: &Request<'_>) -> Result<ContentProperties, Refusal> {
+    Ok(ContentProperties {
+        content_type: stored_header(request, "x-ms-blob-content-type", None),
+        content_encoding: stored_header(request, "x-ms-blob-content-encoding", None),
+        content_language: stored_header(request, "x-ms-blob-content-language", None),
+        content_disposition: stored_header(request, "x-ms-blob-content-disposition", None),
+        cache_control: stored_header(request, "x-ms-blob-cache-control", None),
+        content_md5: request.header("x-ms-blob-content-md5").map(parse_md5).transpose()?,
+    })
+}
+
+/// The hash of what was received, of the kind that this version answers with.
+pub fn put_hash(response: &mut Response, version: ApiVersion, expected: &Expected, actual: &Actual) {
+    let both = version >= ApiVersion::BOTH_HASHES_ANSWERED && expected.md5.is_some();
+    if expected.md5.is_some() || version < ApiVersion::CRC64 {
+        response.header("Content-MD5", STANDARD.encode(actual.md5));
+    }
+    if both || expected.md5.is_none() && version >= ApiVersion::CRC64 {
+        response.header("x-ms-content-crc64", STANDARD.encode(actual.crc64));
+    }
 }
 
 pub async fn delete(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {
@@ -109,7 +173,7 @@ fn stored_header(request: &Request<'_>, name: &str, plain: Option<&str>) -> Opti
     request.header(name).or_else(|| request.header(plain?)).map(str::to_string)
 }
 
-fn body_bytes_max(version: ApiVersion) -> u64 {
+fn put_bytes_max(version: ApiVersion) -> u64 {
     if version >= ApiVersion::PUT_BLOB_5000_MIB {
         limits::PUT_BLOB_BYTES_MAX
     } else if version >= ApiVersion::PUT_BLOB_256_MIB {
@@ -119,7 +183,7 @@ fn body_bytes_max(version: ApiVersion) -> u64 {
     }
 }
 
-fn not_received(error: ExtentError) -> Failure {
+pub fn not_received(error: ExtentError) -> Failure {
     match error {
         ExtentError::Fault(fault) => fault.into(),
         ExtentError::Source(error) => match error.0.downcast_ref::<BodyError>() {

@@ -64,6 +64,15 @@ pub struct Actual {
     pub crc64: [u8; 8],
 }
 
+impl Actual {
+    /// Of a body that has come already.
+    pub fn of(bytes: &[u8]) -> Actual {
+        let mut crc64 = crc64fast_nvme::Digest::new();
+        crc64.write(bytes);
+        Actual { md5: Md5::digest(bytes).into(), crc64: crc64.sum64().to_le_bytes() }
+    }
+}
+
 /// A body on its way in, hashed as it passes.
 pub struct HashedBody<'a, 'b> {
     body: &'a mut Body<'b>,

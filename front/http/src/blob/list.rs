@@ -3,24 +3,25 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use contract::operations::Operation;
-use contract::{ApiVersion, Refusal};
+use contract::{ApiVersion, ErrorCode, Refusal};
 use env::Timestamp;
 use partition::blob::container;
 use partition::blob::list::{self as model, Entry};
 use partition::lease::Lease;
-use partition::record::{BlobHead, ContainerHead, PublicAccess};
+use partition::record::{BlobHead, BlobKind, ContainerHead, PublicAccess};
 use partition::{Failure, Shell};
 
 use super::lease::shown;
 use super::read::DEFAULT_CONTENT_TYPE;
-use super::refuse_unbuilt;
+use super::{kind_name, refuse_unbuilt};
 use crate::listing::{includes, listing, put_metadata, put_parameters, xml_response};
 use crate::request::Request;
 use crate::wire::Response;
 use crate::xml::XmlWriter;
 
 const CONTAINER_INCLUDES: [&str; 3] = ["metadata", "deleted", "system"];
-/// Of these only metadata can show anything yet; the others ask for things that cannot exist yet, so that nothing is left out.
+/// Of these only metadata can show anything yet; the others ask for things that cannot exist yet, so that nothing is left out. Blobs that
+/// are only staged do exist, and asking for them is refused.
 const BLOB_INCLUDES: [&str; 11] = [
     "snapshots",
     "metadata",
@@ -59,6 +60,9 @@ pub async fn blobs(shell: &Shell, request: &Request<'_>, row: &'static Operation
     let name = request.container()?;
     refuse_unbuilt(request, &[], &["showonly", "endbefore"])?;
     let with_metadata = includes(request, &BLOB_INCLUDES)?;
+    if request.query.words("include").any(|word| word == "uncommittedblobs") {
+        return Err(Refusal::from(ErrorCode::NotImplemented).with("QueryParameterName", "include").into());
+    }
     let delimiter = request.query.get("delimiter").map(str::to_string);
     if delimiter.is_some() && request.query.words("include").any(|word| word == "snapshots") {
         return Err(Refusal::bad_query("include", "snapshots", "Snapshots cannot be listed by hierarchy.").into());
@@ -126,11 +130,16 @@ fn put_blob(xml: &mut XmlWriter, request: &Request<'_>, name: &str, head: &BlobH
         .element("Content-MD5", md5.as_deref().unwrap_or_default())
         .element("Cache-Control", properties.cache_control.as_deref().unwrap_or_default())
         .element("Content-Disposition", properties.content_disposition.as_deref().unwrap_or_default())
-        .element("BlobType", "BlockBlob")
-        .element("AccessTier", "Hot")
-        .element("AccessTierInferred", "true");
+        .element("BlobType", kind_name(head.kind));
+    if head.kind.is_block() {
+        xml.element("AccessTier", "Hot").element("AccessTierInferred", "true");
+    }
     put_lease(xml, head.lease.as_ref(), request.now);
-    xml.element("ServerEncrypted", "true").close("Properties");
+    xml.element("ServerEncrypted", "true");
+    if matches!(head.kind, BlobKind::Append { sealed: true, .. }) {
+        xml.element("Sealed", "true");
+    }
+    xml.close("Properties");
     if with_metadata {
         put_metadata(xml, &head.metadata);
     }

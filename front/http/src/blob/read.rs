@@ -10,7 +10,7 @@ use partition::blob::read::{self as model, Part, Range};
 use partition::record::BlobHead;
 use partition::{ContentReader, Failure, Shell};
 
-use super::{put_lease, put_metadata, refuse_unbuilt, stamp};
+use super::{put_kind, put_lease, put_metadata, refuse_unbuilt, stamp};
 use crate::auth::Grant;
 use crate::request::Request;
 use crate::wire::{Response, ResponseBody};
@@ -75,7 +75,9 @@ pub async fn properties(
     if let Some(md5) = head.properties.content_md5 {
         response.header("Content-MD5", STANDARD.encode(md5));
     }
-    response.header("x-ms-access-tier", "Hot").header("x-ms-access-tier-inferred", "true");
+    if head.kind.is_block() {
+        response.header("x-ms-access-tier", "Hot").header("x-ms-access-tier-inferred", "true");
+    }
     response.body = ResponseBody::Head { bytes: Some(head.content_bytes) };
     Ok(response)
 }
@@ -108,7 +110,7 @@ fn put_head(response: &mut Response, request: &Request<'_>, grant: Grant, head: 
             response.header(name, value.to_string());
         }
     }
-    response.header("x-ms-blob-type", "BlockBlob");
+    put_kind(response, head.kind);
     if request.version >= ApiVersion::CREATION_TIME {
         response.header("x-ms-creation-time", head.created.http_date());
     }

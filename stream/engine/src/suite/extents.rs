@@ -10,6 +10,7 @@ pub(super) const ALL: &[(&str, Behaviour)] = &[
     ("a source that fails leaves nothing", failing_source),
     ("an extent named by nobody goes with its pin", goes_with_its_pin),
     ("an extent goes with the last record that names it", goes_with_its_last_record),
+    ("an extent moves from record to record in one commit", moves),
     ("a pin outlives the record", pin_outlives_record),
     ("a view keeps what its records name", view_keeps),
     ("an extent on its way out can be named again", named_again),
@@ -135,6 +136,35 @@ fn goes_with_its_last_record(harness: &dyn Harness) {
         assert_eq!(read_whole(&engine, extent).await, content);
         assert_eq!(get(&engine, &q, "c").await.expect("there").slices, whole);
         commit(&engine, &q, writes([delete("c")])).await;
+        harness.settle(&engine);
+        assert!(!can_be_named(&engine, extent).await);
+    }));
+}
+
+/// Whatever the order of the writes: what a batch takes away and names anew was never gone.
+fn moves(harness: &dyn Harness) {
+    let engine = harness.fresh();
+    harness.run(Box::pin(async {
+        let p = partition("p");
+        let content = body(1, 100_000);
+        let pin = write(&engine, &content).await;
+        let whole = vec![ExtentSlice::whole(pin.extent())];
+        let halves = vec![slice(pin.extent(), 50_000, 50_000), slice(pin.extent(), 0, 50_000)];
+        commit(&engine, &p, writes([put_with("a", "", whole.clone())])).await;
+        drop(pin);
+        for (from, to, slices) in [("a", "b", &whole), ("b", "a", &halves), ("a", "c", &whole)] {
+            commit(&engine, &p, writes([delete(from), put_with(to, "", slices.clone())])).await;
+            harness.settle(&engine);
+            commit(&engine, &p, writes([put_with(from, "", slices.clone()), delete(to)])).await;
+            harness.settle(&engine);
+            commit(&engine, &p, writes([put(from, "nothing"), put_with(to, "", slices.clone())])).await;
+            harness.settle(&engine);
+            let record = get(&engine, &p, to).await.expect("there");
+            assert_eq!(&record.slices, slices);
+            assert_eq!(read_whole(&engine, record.slices[0].extent).await, content);
+        }
+        let extent = whole[0].extent;
+        commit(&engine, &p, writes([delete("c")])).await;
         harness.settle(&engine);
         assert!(!can_be_named(&engine, extent).await);
     }));

@@ -1,0 +1,64 @@
+//! Set Blob Metadata, Set Blob Properties and Get Blob Metadata on the wire.
+
+use contract::operations::Operation;
+use partition::blob::change::{Change, ChangeBlob};
+use partition::blob::{container, read as model};
+use partition::{Failure, Shell};
+
+use super::block::named_properties;
+use super::{put_metadata, refuse_unbuilt, stamp};
+use crate::request::Request;
+use crate::wire::Response;
+
+const UNBUILT: [&str; 4] =
+    ["x-ms-if-tags", "x-ms-encryption-key", "x-ms-encryption-key-sha256", "x-ms-encryption-scope"];
+
+pub async fn set_metadata(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {
+    refuse_unbuilt(request, &UNBUILT, &["snapshot", "versionid"])?;
+    let mut response = change(shell, request, row, Change::Metadata(request.metadata()?)).await?;
+    response.header("x-ms-request-server-encrypted", "true");
+    Ok(response)
+}
+
+/// If any of the six is sent all six are set, and those that are not sent are gone.
+pub async fn set_properties(
+    shell: &Shell,
+    request: &Request<'_>,
+    row: &'static Operation,
+) -> Result<Response, Failure> {
+    // Those are of page blobs, which are not built.
+    refuse_unbuilt(request, &UNBUILT, &["snapshot", "versionid"])?;
+    refuse_unbuilt(
+        request,
+        &["x-ms-blob-content-length", "x-ms-sequence-number-action", "x-ms-blob-sequence-number"],
+        &[],
+    )?;
+    change(shell, request, row, Change::Properties(named_properties(request)?)).await
+}
+
+async fn change(
+    shell: &Shell,
+    request: &Request<'_>,
+    row: &'static Operation,
+    change: Change,
+) -> Result<Response, Failure> {
+    let (name, blob, expectation) = (request.container()?, request.blob()?, request.expectation(row)?);
+    let container = container::find(shell, &request.account.name, &name).await?;
+    let command = ChangeBlob::new(&container.group, &blob, expectation, change);
+    let head = container.settle(shell, shell.execute(&command).await).await?;
+    let mut response = Response::new(row.status);
+    stamp(&mut response, head.etag, head.last_modified);
+    Ok(response)
+}
+
+pub async fn get_metadata(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {
+    let (name, blob, expectation) = (request.container()?, request.blob()?, request.expectation(row)?);
+    refuse_unbuilt(request, &UNBUILT[..3], &["snapshot", "versionid"])?;
+    let container = container::find(shell, &request.account.name, &name).await?;
+    let read = model::properties(shell, &container.group, &blob, &expectation).await;
+    let head = container.settle(shell, read).await?;
+    let mut response = Response::new(row.status);
+    stamp(&mut response, head.etag, head.last_modified);
+    put_metadata(&mut response, &head.metadata);
+    Ok(response)
+}

@@ -1,0 +1,370 @@
+//! Blocks: staged by Put Block, made into a blob by Put Block List.
+//!
+//! A staged block is a record of its own that names its extents. Put Block List moves the named extents into the blob's body in the
+//! same commit that removes every staged block, so a block is staged or part of the blob and never both or neither.
+
+use std::collections::HashMap;
+use std::ops::Bound;
+
+use bytes::Bytes;
+use contract::limits::{BLOCKS_MAX, STAGED_BLOCKS_MAX, STAGED_SECONDS_MAX};
+use contract::names::{BlobName, Metadata};
+use contract::{ErrorCode, Refusal};
+use engine::{ExtentSlice, Fault, GroupId, KeyRange, PartitionId, Record, Write};
+use env::Timestamp;
+
+use super::block::{KEY, load_head, put_head};
+use super::body;
+use crate::checks::Expectation;
+use crate::content::Content;
+use crate::etag::ETag;
+use crate::execute::{Command, Failure, Moment, Reader, Shell};
+use crate::key::{self, container};
+use crate::lease::{self, after_write};
+use crate::record::blocks::{Block, BlockList, Staging};
+use crate::record::{BlobHead, BlobKind, ContentProperties};
+
+/// What is staged for a blob.
+#[derive(Clone, Debug, Default)]
+pub struct Staged {
+    staging: Option<Staging>,
+    /// Ids with their extents, in the order of ids.
+    blocks: Vec<(Bytes, Record)>,
+}
+
+impl Staged {
+    async fn load(reader: &Reader<'_>) -> Result<Staged, Fault> {
+        let Some(staging) = load_staging(reader).await? else { return Ok(Staged::default()) };
+        let all = KeyRange { start: Bound::Unbounded, end: Bound::Unbounded };
+        let blocks = reader.scan(container::STAGED, &all, usize::MAX).await?;
+        Ok(Staged { staging: Some(staging), blocks })
+    }
+
+    /// What was staged too long ago is not there any more, whether or not it has been swept.
+    fn live(&self, now: Timestamp) -> &[(Bytes, Record)] {
+        if self.staging.as_ref().is_some_and(|staging| staging.is_live(now)) { &self.blocks } else { &[] }
+    }
+
+    pub fn is_live(&self, now: Timestamp) -> bool {
+        !self.live(now).is_empty()
+    }
+
+    /// Takes everything away that was staged, live or not.
+    pub fn clear(&self) -> Vec<Write> {
+        let mut writes: Vec<Write> = Vec::new();
+        writes.extend(self.staging.as_ref().map(|_| Write::Delete { family: container::STAGING, key: KEY }));
+        let blocks = self.blocks.iter().map(|(id, _)| Write::Delete { family: container::STAGED, key: id.clone() });
+        writes.extend(blocks);
+        writes
+    }
+}
+
+pub(super) async fn load_staged(reader: &Reader<'_>) -> Result<Staged, Fault> {
+    Staged::load(reader).await
+}
+
+async fn load_staging(reader: &Reader<'_>) -> Result<Option<Staging>, Fault> {
+    let record = reader.get(container::STAGING, &KEY).await?;
+    record.map(|record| Staging::decode(&record.value)).transpose()
+}
+
+impl Staging {
+    fn is_live(&self, now: Timestamp) -> bool {
+        now < self.last_staged.plus_seconds(STAGED_SECONDS_MAX)
+    }
+}
+
+/// Put Block.
+pub struct PutBlock {
+    partition: PartitionId,
+    expectation: Expectation,
+    id: Bytes,
+    /// False for a SAS that may create but not overwrite.
+    may_overwrite: bool,
+    /// When it was asked for; what was dead by then is removed on the way.
+    asked: Timestamp,
+    /// Empty until the body has arrived.
+    pub content: Content,
+}
+
+impl PutBlock {
+    pub fn new(
+        group: &GroupId,
+        blob: &BlobName,
+        expectation: Expectation,
+        id: Bytes,
+        may_overwrite: bool,
+        asked: Timestamp,
+    ) -> Self {
+        let partition = key::blob_partition(group, blob);
+        PutBlock { partition, expectation, id, may_overwrite, asked, content: Content::Inline(Bytes::new()) }
+    }
+}
+
+pub struct AroundBlock {
+    head: Option<BlobHead>,
+    staging: Option<Staging>,
+    is_staged: bool,
+    /// Loaded only if what is staged was dead when the request came.
+    dead: Option<Staged>,
+}
+
+impl Command for PutBlock {
+    type Records = AroundBlock;
+    type Outcome = ();
+
+    fn partition(&self) -> &PartitionId {
+        &self.partition
+    }
+
+    async fn load(&self, reader: &Reader<'_>) -> Result<AroundBlock, Fault> {
+        let (head, staging) = (load_head(reader).await?, load_staging(reader).await?);
+        let dead = match &staging {
+            Some(staging) if !staging.is_live(self.asked) => Some(Staged::load(reader).await?),
+            _ => None,
+        };
+        let is_staged = dead.is_none() && reader.get(container::STAGED, &self.id).await?.is_some();
+        Ok(AroundBlock { head, staging, is_staged, dead })
+    }
+
+    fn check(&self, records: &AroundBlock, now: Timestamp) -> Result<(), Refusal> {
+        match &records.head {
+            Some(_) if !self.may_overwrite => return Err(ErrorCode::UnauthorizedBlobOverwrite.into()),
+            Some(head) => {
+                self.expectation.judge(Some(head.current()), now)?;
+                head.must_be(BlobKind::is_block)?;
+            }
+            None if self.expectation.lease_id.is_some() => return Err(lease::OF_BLOB.not_present.into()),
+            None => {}
+        }
+        let Some(staging) = records.staging.as_ref().filter(|_| records.dead.is_none()) else { return Ok(()) };
+        if usize::from(staging.id_bytes) != self.id.len() {
+            return Err(ErrorCode::InvalidBlobOrBlock.into());
+        }
+        if !records.is_staged && staging.blocks >= STAGED_BLOCKS_MAX {
+            return Err(ErrorCode::BlockCountExceedsLimit.into());
+        }
+        Ok(())
+    }
+
+    fn decide(&self, records: AroundBlock, moment: Moment) -> Result<(Vec<Write>, ()), Refusal> {
+        self.check(&records, moment.now)?;
+        let before = records.staging.filter(|_| records.dead.is_none()).map_or(0, |staging| staging.blocks);
+        let staging = Staging {
+            last_staged: moment.now,
+            blocks: before + u32::from(!records.is_staged),
+            id_bytes: self.id.len() as u8,
+        };
+        let mut writes = records.dead.map(|dead| dead.clear()).unwrap_or_default();
+        writes.retain(
+            |write| !matches!(write, Write::Delete { family, key } if *family == container::STAGING || *key == self.id),
+        );
+        let (value, slices) = self.content.stored();
+        writes.push(Write::Put { family: container::STAGED, key: self.id.clone(), value, slices });
+        writes.push(Write::Put { family: container::STAGING, key: KEY, value: staging.encode(), slices: Vec::new() });
+        Ok((writes, ()))
+    }
+}
+
+/// Where Put Block List looks for a block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Among {
+    Committed,
+    Uncommitted,
+    /// What is staged first, then what is committed.
+    Latest,
+}
+
+/// Put Block List.
+pub struct PutBlockList {
+    partition: PartitionId,
+    expectation: Expectation,
+    properties: ContentProperties,
+    metadata: Metadata,
+    may_overwrite: bool,
+    list: Vec<(Among, Bytes)>,
+}
+
+impl PutBlockList {
+    pub fn new(
+        group: &GroupId,
+        blob: &BlobName,
+        expectation: Expectation,
+        properties: ContentProperties,
+        metadata: Metadata,
+        may_overwrite: bool,
+        list: Vec<(Among, Bytes)>,
+    ) -> Self {
+        PutBlockList {
+            partition: key::blob_partition(group, blob),
+            expectation,
+            properties,
+            metadata,
+            may_overwrite,
+            list,
+        }
+    }
+}
+
+pub struct AroundBlob {
+    head: Option<BlobHead>,
+    blocks: BlockList,
+    runs: Vec<Record>,
+    keys: Vec<Bytes>,
+    staged: Staged,
+}
+
+async fn load_blocks(reader: &Reader<'_>, head: Option<&BlobHead>) -> Result<BlockList, Fault> {
+    match head {
+        Some(head) if head.in_runs && head.kind.is_block() => {
+            let record = reader.get(container::BLOCKS, &KEY).await?;
+            record.map_or_else(|| Ok(BlockList::default()), |record| BlockList::decode(&record.value))
+        }
+        _ => Ok(BlockList::default()),
+    }
+}
+
+impl Command for PutBlockList {
+    type Records = AroundBlob;
+    type Outcome = BlobHead;
+
+    fn partition(&self) -> &PartitionId {
+        &self.partition
+    }
+
+    async fn load(&self, reader: &Reader<'_>) -> Result<AroundBlob, Fault> {
+        let head = load_head(reader).await?;
+        let blocks = load_blocks(reader, head.as_ref()).await?;
+        let may_keep = self.list.iter().any(|(among, _)| *among != Among::Uncommitted);
+        let runs = if may_keep && !blocks.0.is_empty() { body::all_runs(reader).await? } else { Vec::new() };
+        let keys = body::keys(reader, head.as_ref()).await?;
+        Ok(AroundBlob { head, blocks, runs, keys, staged: Staged::load(reader).await? })
+    }
+
+    fn check(&self, records: &AroundBlob, now: Timestamp) -> Result<(), Refusal> {
+        if records.head.is_some() && !self.may_overwrite {
+            return Err(ErrorCode::UnauthorizedBlobOverwrite.into());
+        }
+        self.expectation.judge(records.head.as_ref().map(BlobHead::current), now)?;
+        records.head.as_ref().map_or(Ok(()), |head| head.must_be(BlobKind::is_block))
+    }
+
+    fn decide(&self, records: AroundBlob, moment: Moment) -> Result<(Vec<Write>, BlobHead), Refusal> {
+        self.check(&records, moment.now)?;
+        if self.list.len() > BLOCKS_MAX {
+            return Err(ErrorCode::BlockListTooLong.into());
+        }
+        let staged: HashMap<&[u8], &Record> =
+            records.staged.live(moment.now).iter().map(|(id, record)| (id.as_ref(), record)).collect();
+        let committed = committed(&records.blocks, &records.runs);
+        let (mut blocks, mut slices) = (Vec::with_capacity(self.list.len()), Vec::new());
+        for (among, id) in &self.list {
+            let of_staged = staged.get(id.as_ref()).filter(|_| *among != Among::Committed);
+            let of_committed = committed.get(id.as_ref()).filter(|_| *among != Among::Uncommitted);
+            let found: &[ExtentSlice] = match (of_staged, of_committed) {
+                (Some(record), _) => &record.slices,
+                (None, Some(found)) => found,
+                (None, None) => return Err(ErrorCode::InvalidBlockList.into()),
+            };
+            let bytes = found.iter().map(|slice| slice.bytes).sum();
+            blocks.push(Block { id: id.clone(), bytes });
+            slices.extend_from_slice(found);
+        }
+        let old = records.head.as_ref();
+        let head = BlobHead {
+            etag: ETag::next(old.map(|old| old.etag), moment.tick),
+            last_modified: moment.now,
+            created: old.map_or(moment.now, |old| old.created),
+            content_bytes: blocks.iter().map(|block| block.bytes).sum(),
+            kind: BlobKind::Block,
+            in_runs: true,
+            properties: self.properties.clone(),
+            metadata: self.metadata.clone(),
+            lease: after_write(old.and_then(|old| old.lease.clone()), moment.now),
+        };
+        let mut writes = vec![put_head(&head)];
+        writes.extend(body::replace(&records.keys, body::runs(&slices)));
+        let list = BlockList(blocks);
+        writes.push(Write::Put { family: container::BLOCKS, key: KEY, value: list.encode(), slices: Vec::new() });
+        writes.extend(records.staged.clear());
+        Ok((writes, head))
+    }
+}
+
+/// The extents of each committed block, cut out of the runs.
+fn committed<'a>(blocks: &'a BlockList, runs: &[Record]) -> HashMap<&'a [u8], Vec<ExtentSlice>> {
+    let mut slices = runs.iter().flat_map(|run| run.slices.iter().copied());
+    let mut rest: Option<ExtentSlice> = None;
+    let mut found = HashMap::new();
+    if runs.is_empty() {
+        return found;
+    }
+    for block in &blocks.0 {
+        let (mut wanted, mut parts) = (block.bytes, Vec::new());
+        while wanted > 0 {
+            let Some(slice) = rest.take().or_else(|| slices.next()) else { break };
+            let bytes = slice.bytes.min(wanted);
+            parts.push(ExtentSlice { bytes, ..slice });
+            wanted -= bytes;
+            if bytes < slice.bytes {
+                rest = Some(ExtentSlice { offset: slice.offset + bytes, bytes: slice.bytes - bytes, ..slice });
+            }
+        }
+        found.insert(block.id.as_ref(), parts);
+    }
+    found
+}
+
+/// What Get Block List shows.
+pub struct Blocks {
+    pub head: Option<BlobHead>,
+    pub committed: Vec<Block>,
+    pub uncommitted: Vec<Block>,
+}
+
+/// Get Block List.
+pub async fn blocks(
+    shell: &Shell,
+    group: &GroupId,
+    blob: &BlobName,
+    expectation: &Expectation,
+) -> Result<Blocks, Failure> {
+    let partition = key::blob_partition(group, blob);
+    let view = shell.engine.view(&partition).await?;
+    let reader = Reader::committed(view.as_ref());
+    let (head, staged, now) = (load_head(&reader).await?, Staged::load(&reader).await?, shell.clock.now());
+    let block = |(id, record): &(Bytes, Record)| Block { id: id.clone(), bytes: body::stored_bytes(record) };
+    let uncommitted: Vec<Block> = staged.live(now).iter().map(block).collect();
+    match &head {
+        Some(head) => {
+            expectation.judge(Some(head.current()), now)?;
+            head.must_be(BlobKind::is_block)?;
+        }
+        None if uncommitted.is_empty() => return Err(ErrorCode::BlobNotFound.into()),
+        None if expectation.lease_id.is_some() => return Err(lease::OF_BLOB.not_present.into()),
+        None => {}
+    }
+    let committed = load_blocks(&reader, head.as_ref()).await?.0;
+    Ok(Blocks { head, committed, uncommitted })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::{Extent, Revision};
+
+    #[test]
+    fn committed_blocks_are_cut_out_of_runs() {
+        let slice = |id, offset, bytes| ExtentSlice { extent: Extent { id, bytes: 100 }, offset, bytes };
+        let run =
+            |slices: &[ExtentSlice]| Record { revision: Revision(1), value: Bytes::new(), slices: slices.to_vec() };
+        let block = |id: &'static str, bytes| Block { id: Bytes::from_static(id.as_bytes()), bytes };
+        let list = BlockList(vec![block("a", 5), block("b", 30), block("c", 1)]);
+        let runs = [run(&[slice(1, 0, 10), slice(2, 7, 20)]), run(&[slice(3, 0, 6)])];
+        let found = committed(&list, &runs);
+        assert_eq!(found[b"a".as_slice()], [slice(1, 0, 5)]);
+        assert_eq!(found[b"b".as_slice()], [slice(1, 5, 5), slice(2, 7, 20), slice(3, 0, 5)]);
+        assert_eq!(found[b"c".as_slice()], [slice(3, 5, 1)]);
+        assert!(committed(&list, &[]).is_empty());
+    }
+}
