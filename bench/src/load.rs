@@ -51,6 +51,8 @@ pub enum Traffic {
     Repeat { head: Vec<u8>, body: Arc<Vec<u8>> },
     /// Another head every time.
     Distinct { supply: Supply, body: Arc<Vec<u8>> },
+    /// A message is received, and something done with its id and receipt; the two count as one.
+    Cycle { get: Vec<u8>, finish: Arc<dyn Fn(&str, &str) -> Vec<u8> + Send + Sync> },
 }
 
 /// How long a connection goes on.
@@ -124,7 +126,19 @@ async fn drive(
         match &mut traffic {
             Traffic::Repeat { head, body } => connection.send(head, body).await?,
             Traffic::Distinct { supply, body } => connection.send(&supply.next(), body).await?,
+            Traffic::Cycle { get, finish } => {
+                connection.send(get, &[]).await?;
+                let mut received = Vec::new();
+                connection.answer(expect, Some(&mut received)).await?;
+                let received = String::from_utf8_lossy(&received);
+                let value = |name: &str| received.split_once(&format!("<{name}>"))?.1.split('<').next();
+                let (Some(id), Some(receipt)) = (value("MessageId"), value("PopReceipt")) else {
+                    return Err("the queue ran dry".into());
+                };
+                connection.send(&finish(id, receipt), &[]).await?;
+            }
         }
+        let expect = if matches!(traffic, Traffic::Cycle { .. }) { 204 } else { expect };
         connection.answer(expect, None).await?;
         let after = Instant::now();
         tally.requests += 1;

@@ -8,6 +8,7 @@
 mod floor;
 mod load;
 mod measure;
+mod queue;
 mod report;
 mod request;
 mod subject;
@@ -47,6 +48,9 @@ struct Options {
     /// Restart Azurite on as many blobs too (filling it takes minutes)
     #[arg(long)]
     azurite_restart: bool,
+    /// Messages in the long queue that is received from
+    #[arg(long, default_value_t = 1_000_000)]
+    queue_messages: u64,
     /// Where the machine-readable results go [default: bench/results/latest.json]
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,

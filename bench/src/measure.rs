@@ -8,6 +8,7 @@ use tempfile::TempDir;
 use crate::{
     Options, floor,
     load::{self, Failure, Supply, Tally, Traffic, Until},
+    queue,
     request::Signer,
     subject::{Kind, Places, Subject},
     workload::{self, CONTAINER, KIB, LISTED, Load, MIB, Measure, WORKLOADS, What, Workload},
@@ -29,6 +30,8 @@ pub enum Column {
     Floor,
     /// The group-committed append alone, without HTTP.
     AppendAlone,
+    /// Lazuli, on a queue of ten messages.
+    AtTen,
 }
 
 impl From<Kind> for Column {
@@ -56,11 +59,11 @@ pub struct Figures {
 }
 
 impl Figures {
-    fn new(workload: &'static Workload, title: String) -> Self {
+    pub fn new(workload: &'static Workload, title: String) -> Self {
         Figures { workload, title, samples: BTreeMap::new() }
     }
 
-    fn add(&mut self, column: Column, value: f64, latency_us: Option<(u32, u32)>) {
+    pub fn add(&mut self, column: Column, value: f64, latency_us: Option<(u32, u32)>) {
         self.samples.entry(column).or_default().push(Sample { value, latency_us });
     }
 
@@ -98,6 +101,7 @@ pub async fn run(options: &Options, places: &Places) -> Result<Vec<Figures>, Fai
         |workload: &&Workload| options.only.is_empty() || options.only.iter().any(|name| name == workload.name);
     let chosen: Vec<&'static Workload> = WORKLOADS.iter().filter(wanted).collect();
     let mut all = loads(options, places, &kinds, &chosen).await?;
+    all.extend(queue::loads(options, places, &kinds, &chosen).await?);
     all.extend(starts(options, places, &kinds, &chosen).await?);
     if let Some(workload) = chosen.iter().find(|workload| matches!(workload.measure, Measure::Restart)) {
         all.push(restarts(options, places, &kinds, workload).await?);
@@ -309,7 +313,7 @@ async fn restart(kind: Kind, places: &Places, directory: &Path) -> Result<f64, F
     Ok(milliseconds)
 }
 
-fn say(options: &Options, workload: &Workload, round: usize, column: Column, value: f64) {
+pub fn say(options: &Options, workload: &Workload, round: usize, column: Column, value: f64) {
     if !options.quiet {
         eprintln!("{:<10} round {} {column:<12?} {value:>12.1}", workload.name, round + 1);
     }

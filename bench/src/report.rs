@@ -13,12 +13,12 @@ use crate::{
 
 impl Figures {
     fn more_is_better(&self) -> bool {
-        matches!(self.workload.measure, Measure::Load(_))
+        matches!(self.workload.measure, Measure::Load(_) | Measure::Queue(_))
     }
 
     fn unit(&self) -> &'static str {
         match self.workload.measure {
-            Measure::Load(_) => "/s",
+            Measure::Load(_) | Measure::Queue(_) => "/s",
             Measure::Memory => "MiB",
             Measure::Start | Measure::Restart => "ms",
         }
@@ -41,6 +41,7 @@ impl Figures {
             Goal::TimesAzurite(times) => self.times(Column::Azurite)? >= *times,
             Goal::OfFloor(share) => self.share(Column::Floor)? >= *share,
             Goal::Below(limit) => self.median(Column::Lazuli)? < *limit,
+            Goal::OfTen(share) => self.share(Column::AtTen)? >= *share,
         })
     }
 }
@@ -101,6 +102,11 @@ pub fn table(all: &[Figures]) -> String {
         }
         text += &aligned(&rows, &[0]);
     }
+    for figures in all {
+        if let (Some(at_ten), Some(share)) = (figures.median(Column::AtTen), figures.share(Column::AtTen)) {
+            text += &format!("\n{}: {} of the {}/s at 10 messages\n", figures.title, percent(share), shown(at_ten));
+        }
+    }
     text
 }
 
@@ -130,7 +136,7 @@ pub fn json(all: &[Figures], options: &Options) -> Value {
             json!({
                 "name": figures.workload.name, "title": figures.title, "unit": figures.unit(), "figures": columns,
                 "times_azurite": figures.times(Column::Azurite), "of_floor": figures.share(Column::Floor),
-                "of_append_alone": figures.share(Column::AppendAlone), "goals": goals,
+                "of_append_alone": figures.share(Column::AppendAlone), "of_ten_messages": figures.share(Column::AtTen), "goals": goals,
             })
         })
         .collect();
@@ -156,6 +162,7 @@ fn words(goal: &Goal, unit: &str) -> String {
         Goal::TimesAzurite(times) => format!("{times}x Azurite"),
         Goal::OfFloor(share) => format!("{} of floor", percent(*share)),
         Goal::Below(limit) => format!("below {limit} {unit}"),
+        Goal::OfTen(share) => format!("{} of that at 10", percent(*share)),
     }
 }
 

@@ -13,7 +13,7 @@ pub const ACCOUNT: &str = "devstoreaccount1";
 const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 const VERSION: &str = "2021-12-02";
 
-/// What to ask for. `path` follows the account and is already encoded; `query` likewise, sorted by name.
+/// What to ask for. `path` follows the account and is already encoded; `query` is as it is signed, sorted by name.
 pub struct Ask<'a> {
     pub method: &'a str,
     pub path: &'a str,
@@ -72,6 +72,7 @@ impl Signer {
 
         let mut head = format!("{method} /{ACCOUNT}{path}");
         for (n, (name, value)) in query.iter().enumerate() {
+            let value = value.replace('+', "%2B").replace('/', "%2F").replace('=', "%3D");
             head += &format!("{}{name}={value}", if n == 0 { '?' } else { '&' });
         }
         head += &format!(" HTTP/1.1\r\nHost: {}\r\nAuthorization: SharedKey {ACCOUNT}:{signature}\r\n", self.host);
@@ -110,6 +111,29 @@ impl Signer {
     pub fn list_blobs(&self, path: &str, max_results: &str) -> Vec<u8> {
         let query = [("comp", "list"), ("maxresults", max_results), ("restype", "container")];
         self.head(&Ask { path, query: &query, ..Ask::default() })
+    }
+
+    pub fn create_queue(&self, path: &str) -> Vec<u8> {
+        self.head(&Ask { method: "PUT", path, ..Ask::default() })
+    }
+
+    pub fn put_message(&self, queue: &str, body_bytes: usize) -> Vec<u8> {
+        self.head(&Ask { method: "POST", path: &format!("{queue}/messages"), body_bytes, ..Ask::default() })
+    }
+
+    pub fn get_message(&self, queue: &str) -> Vec<u8> {
+        self.head(&Ask { path: &format!("{queue}/messages"), ..Ask::default() })
+    }
+
+    pub fn delete_message(&self, queue: &str, id: &str, receipt: &str) -> Vec<u8> {
+        let path = format!("{queue}/messages/{id}");
+        self.head(&Ask { method: "DELETE", path: &path, query: &[("popreceipt", receipt)], ..Ask::default() })
+    }
+
+    /// Makes a received message visible again.
+    pub fn show_message(&self, queue: &str, id: &str, receipt: &str) -> Vec<u8> {
+        let query = [("popreceipt", receipt), ("visibilitytimeout", "0")];
+        self.head(&Ask { method: "PUT", path: &format!("{queue}/messages/{id}"), query: &query, ..Ask::default() })
     }
 
     pub fn list_containers(&self) -> Vec<u8> {

