@@ -1,4 +1,4 @@
-//! What both clients need to find the server: its address, the development account, and a token.
+//! What all clients need to find the server: its address, the development account, and a token.
 //! The tests are in tests/; ../with-server starts a server for them.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
@@ -13,16 +13,30 @@ pub fn endpoint() -> String {
     std::env::var("LAZULI_BLOB_ENDPOINT").expect("LAZULI_BLOB_ENDPOINT names the server; see ../with-server")
 }
 
+/// For example `http://127.0.0.1:10001/devstoreaccount1`.
+pub fn queue_endpoint() -> String {
+    std::env::var("LAZULI_QUEUE_ENDPOINT").expect("LAZULI_QUEUE_ENDPOINT names the server; see ../with-server")
+}
+
 /// An account SAS for blobs with these permissions, good for the rest of this century.
 pub fn account_sas(permissions: &str) -> String {
+    sas("b", permissions)
+}
+
+/// The same for queues.
+pub fn queue_sas(permissions: &str) -> String {
+    sas("q", permissions)
+}
+
+fn sas(service: &str, permissions: &str) -> String {
     let (version, expiry) = ("2021-12-02", "2099-01-01T00:00:00Z");
-    let text = format!("{ACCOUNT}\n{permissions}\nb\nsco\n\n{expiry}\n\n\n{version}\n\n");
+    let text = format!("{ACCOUNT}\n{permissions}\n{service}\nsco\n\n{expiry}\n\n\n{version}\n\n");
     let key = BASE64.decode(KEY).expect("the published key is Base64");
     let mut mac = Hmac::<Sha256>::new_from_slice(&key).expect("HMAC takes a key of any length");
     mac.update(text.as_bytes());
     let signature = BASE64.encode(mac.finalize().into_bytes());
     let escaped = signature.replace('+', "%2B").replace('/', "%2F").replace('=', "%3D");
-    format!("sv={version}&ss=b&srt=sco&sp={permissions}&se={}&sig={escaped}", expiry.replace(':', "%3A"))
+    format!("sv={version}&ss={service}&srt=sco&sp={permissions}&se={}&sig={escaped}", expiry.replace(':', "%3A"))
 }
 
 /// A container name no other test has.
@@ -32,7 +46,7 @@ pub fn fresh_name(word: &str) -> String {
     format!("{word}-{nanoseconds}")
 }
 
-/// The HTTP library under both wants a TLS provider before it will talk, even without TLS.
+/// The HTTP library under them wants a TLS provider before it will talk, even without TLS.
 pub fn provide_tls() {
     let _ = rustls::crypto::ring::default_provider().install_default(); // the first test to come sets it
 }
