@@ -46,13 +46,16 @@ impl Supply {
     }
 }
 
+/// The request that follows a receive, made from a message's id and receipt.
+pub type Finish = Arc<dyn Fn(&str, &str) -> Vec<u8> + Send + Sync>;
+
 pub enum Traffic {
     /// The same request again and again.
     Repeat { head: Vec<u8>, body: Arc<Vec<u8>> },
     /// Another head every time.
     Distinct { supply: Supply, body: Arc<Vec<u8>> },
     /// A message is received, and something done with its id and receipt; the two count as one.
-    Cycle { get: Vec<u8>, finish: Arc<dyn Fn(&str, &str) -> Vec<u8> + Send + Sync> },
+    Cycle { get: Vec<u8>, finish: Finish },
 }
 
 /// How long a connection goes on.

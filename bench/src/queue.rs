@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     Options, floor,
-    load::{self, Failure, Tally, Traffic, Until},
+    load::{self, Failure, Finish, Tally, Traffic, Until},
     measure::{Column, Figures, say},
     request::Signer,
     subject::{Kind, Places, Serves, Subject},
@@ -81,7 +81,7 @@ impl Running {
     async fn cycles(&self, queue: &'static str, deed: Deed, consumers: usize, until: Until) -> Result<Tally, Failure> {
         let get = self.signer.get_message(queue);
         let signer = self.signer.clone();
-        let finish: Arc<dyn Fn(&str, &str) -> Vec<u8> + Send + Sync> = Arc::new(move |id, receipt| match deed {
+        let finish: Finish = Arc::new(move |id, receipt| match deed {
             Deed::GiveBack => signer.show_message(queue, id, receipt),
             Deed::Put | Deed::Consume => signer.delete_message(queue, id, receipt),
         });
