@@ -164,25 +164,25 @@ pub fn without_secrets(string_to_sign: &str) -> String {
     shown.collect::<Vec<_>>().join("\n")
 }
 
-/// How the service orders header names: without `-` first (punctuation, then digits, then letters), and only then by where a `-` is.
+/// How the service orders header names: without `-` and `'` first (punctuation, then digits, then letters), and only then by where those
+/// are, `'` before `-`.
 pub fn culture_order(a: &str, b: &str) -> Ordering {
     fn weight(c: u8) -> u16 {
-        const PUNCTUATION: &[u8] = b"!#$%&*.^_|~+";
+        const PUNCTUATION: &[u8] = b"!#$%&*.^_`|~+";
         match PUNCTUATION.iter().position(|p| *p == c) {
             Some(at) => at as u16 + 1,
             None => u16::from(c) + 100,
         }
     }
-    let ignored = |c: &u8| *c != b'-' && *c != b'\'';
-    let bare = |name: &str| name.bytes().filter(ignored).map(weight).collect::<Vec<_>>();
-    bare(a).cmp(&bare(b)).then_with(|| {
-        let differs = a.bytes().zip(b.bytes()).find(|(x, y)| (*x == b'-') != (*y == b'-'));
-        match differs {
-            Some((b'-', _)) => Ordering::Greater,
-            Some(_) => Ordering::Less,
-            None => a.len().cmp(&b.len()),
+    fn mark(c: u8) -> u8 {
+        match c {
+            b'-' => 2,
+            b'\'' => 1,
+            _ => 0,
         }
-    })
+    }
+    let bare = |name: &str| name.bytes().filter(|c| mark(*c) == 0).map(weight).collect::<Vec<_>>();
+    bare(a).cmp(&bare(b)).then_with(|| a.bytes().map(mark).cmp(b.bytes().map(mark)))
 }
 
 #[cfg(test)]

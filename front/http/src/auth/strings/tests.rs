@@ -115,6 +115,11 @@ fn order_of_header_names() {
         ("x-ms-meta-ab", "x-ms-meta-a-b", Ordering::Less),
         ("x-ms-meta-a-b", "x-ms-meta-abc", Ordering::Less),
         ("x-ms-meta", "x-ms-meta-", Ordering::Less),
+        ("x-ms-meta-_", "x-ms-meta-`", Ordering::Less),
+        ("x-ms-meta-`", "x-ms-meta-|", Ordering::Less),
+        ("x-ms-meta-`", "x-ms-meta-0", Ordering::Less),
+        ("x-ms-meta-a'b", "x-ms-meta-a-b", Ordering::Less),
+        ("x-ms-meta-ab'", "x-ms-meta-a'b", Ordering::Less),
     ] {
         assert_eq!(culture_order(a, b), expected, "{a} {b}");
         assert_eq!(culture_order(b, a), expected.reverse(), "{b} {a}");
