@@ -2,22 +2,32 @@
 
 use contract::{ErrorCode, Refusal};
 
-/// Names in lower case, names and values URL-decoded; `+` stays `+`, as the clients sign it.
+/// Names in lower case, names and values URL-decoded; `+` stays `+`, as the clients sign it. A name stands here once: several values of it
+/// are one, sorted and joined with commas, because so they are signed. Read in any other way, a request could be turned into another one
+/// with the same signature.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Query(Vec<(String, String)>);
 
 impl Query {
     pub fn parse(text: &str) -> Result<Query, Refusal> {
-        let mut pairs = Vec::new();
+        let mut pairs: Vec<(String, Vec<String>)> = Vec::new();
         for part in text.split('&').filter(|part| !part.is_empty()) {
             let (name, value) = part.split_once('=').unwrap_or((part, ""));
             let decode = |text| percent_decode(text).ok_or(ErrorCode::RequestUrlFailedToParse);
-            pairs.push((decode(name)?.to_ascii_lowercase(), decode(value)?));
+            let (name, value) = (decode(name)?.to_ascii_lowercase(), decode(value)?);
+            match pairs.iter_mut().find(|(other, _)| *other == name) {
+                Some((_, values)) => values.push(value),
+                None => pairs.push((name, vec![value])),
+            }
         }
-        Ok(Query(pairs))
+        let joined = pairs.into_iter().map(|(name, mut values)| {
+            values.sort_unstable();
+            (name, values.join(","))
+        });
+        Ok(Query(joined.collect()))
     }
 
-    /// The first value. An empty one counts as absent, as the services treat `comp=`.
+    /// The value. An empty one counts as absent, as the services treat `comp=`.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0
             .iter()
@@ -30,10 +40,9 @@ impl Query {
         &self.0
     }
 
-    /// Every value of a name, each split at its commas.
-    pub fn words<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
-        let values = self.0.iter().filter(move |(other, _)| other == name).map(|(_, value)| value.as_str());
-        values.flat_map(|value| value.split(',')).filter(|word| !word.is_empty())
+    /// The values of a name, which commas part.
+    pub fn words<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a str> {
+        self.get(name).unwrap_or_default().split(',').filter(|word| !word.is_empty())
     }
 }
 
@@ -69,7 +78,9 @@ mod tests {
         assert_eq!(query.get("prefix"), Some("a+b+c d"));
         assert_eq!(query.words("include").collect::<Vec<_>>(), ["x", "y", "z"]);
         assert_eq!((query.get("flag"), query.get("empty")), (None, None));
-        assert_eq!(query.all().len(), 6);
+        assert_eq!(query.all().len(), 5);
+        let several = Query::parse("prefix=b&Prefix=a,c&x=1").expect("right");
+        assert_eq!(several, Query::parse("prefix=a,c,b&x=1").expect("right"));
         for bad in ["a=%", "a=%4", "a=%zz", "a=%ff", "%C3=1"] {
             assert_eq!(Query::parse(bad).err().map(|r| r.code), Some(ErrorCode::RequestUrlFailedToParse), "{bad}");
         }

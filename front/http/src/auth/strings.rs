@@ -12,7 +12,7 @@ pub struct Signed<'a> {
     pub account: &'a str,
     /// As encoded on the request line.
     pub raw_path: &'a str,
-    /// Decoded, names in lower case.
+    /// Decoded, names in lower case, each once.
     pub query: &'a [(String, String)],
     pub version: ApiVersion,
 }
@@ -126,17 +126,13 @@ impl Signed<'_> {
         text.push('/');
         text.push_str(self.account);
         text.push_str(self.raw_path);
-        let mut names: Vec<&str> = self.query.iter().map(|(name, _)| name.as_str()).collect();
-        names.sort_unstable();
-        names.dedup();
-        for name in names {
-            let mut values: Vec<&str> =
-                self.query.iter().filter(|(other, _)| other == name).map(|(_, value)| value.as_str()).collect();
-            values.sort_unstable();
+        let mut query: Vec<&(String, String)> = self.query.iter().collect();
+        query.sort_unstable();
+        for (name, value) in query {
             text.push('\n');
             text.push_str(name);
             text.push(':');
-            text.push_str(&values.join(","));
+            text.push_str(value);
         }
     }
 
