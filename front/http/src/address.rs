@@ -10,6 +10,8 @@ use crate::query::percent_decode;
 pub struct Address {
     pub account: String,
     pub secondary: bool,
+    /// The account is the path's first segment, not the host's first label.
+    pub is_path_style: bool,
     /// The path as it was sent, without the query.
     pub raw_path: String,
     /// Behind the account: the first segment, decoded; empty for the account itself.
@@ -43,7 +45,9 @@ impl Address {
         }
         let scheme = if tls { "https" } else { "http" };
         let decode = |text: &str| percent_decode(text).ok_or(ErrorCode::InvalidUri);
-        let (account, secondary, endpoint, inside) = match host_account(service, host).filter(|(name, _)| knows(name)) {
+        let by_host = host_account(service, host).filter(|(name, _)| knows(name));
+        let is_path_style = by_host.is_none();
+        let (account, secondary, endpoint, inside) = match by_host {
             Some((name, secondary)) => (name.to_string(), secondary, format!("{scheme}://{host}/"), &raw_path[1..]),
             None => {
                 let (segment, inside) = raw_path[1..].split_once('/').unwrap_or((&raw_path[1..], ""));
@@ -56,7 +60,8 @@ impl Address {
             Some((first, rest)) => (decode(first)?, Some(decode(rest)?).filter(|rest| !rest.is_empty())),
             None => (decode(inside)?, None),
         };
-        let address = Address { account, secondary, raw_path: raw_path.to_string(), first, rest, endpoint };
+        let address =
+            Address { account, secondary, is_path_style, raw_path: raw_path.to_string(), first, rest, endpoint };
         Ok((address, query.to_string()))
     }
 }

@@ -33,12 +33,23 @@ pub fn check_letters(name: &str, value: &str, letters: &str) -> Result<(), Refus
     }
 }
 
+/// Everything a SAS of any kind may bring into its string to sign, but for what `srq` names.
+fn is_field(name: &str) -> bool {
+    const FIELDS: &str = " sv ss srt sp st se sr si sip spr ses tn spk srk epk erk rscc rscd rsce rscl rsct sdd skoid sktid skt ske sks skv \
+        saoid suoid scid sduoid skdutid srh srq snapshot versionid ";
+    FIELDS.contains(&format!(" {name} "))
+}
+
 /// Did one of the keys make the signature?
 pub fn check_signature<'k>(
     request: &Request<'_>,
     string_to_sign: &str,
     mut keys: impl Iterator<Item = &'k AccountKey>,
 ) -> Result<(), Refusal> {
+    // The fields are signed as lines: a line feed inside one would let them be read as others, with the same signature.
+    if let Some((name, _)) = request.query.all().iter().find(|(name, value)| is_field(name) && value.contains('\n')) {
+        return Err(failed(format!("{name} has a line feed")));
+    }
     let signature = STANDARD.decode(required(request, "sig")?).map_err(|_| failed("sig is not Base64"))?;
     if keys.any(|key| key.verifies(string_to_sign, &signature)) {
         return Ok(());
@@ -62,6 +73,10 @@ pub fn resource_name(request: &Request<'_>) -> Result<String, Refusal> {
             Err(failed(format!("sr={kind}: no token of this kind is for the service itself")))
         }
         (Service::Blob, "c") => Ok(request.container()?.as_str().to_string()),
+        // An escaped one would make the name of a file look like that of a share.
+        (Service::File | Service::Queue, _) if request.address.first.contains('/') => {
+            Err(failed("The name of a share or queue has no slash."))
+        }
         (Service::File, "f") => Ok(path()),
         (Service::File, "s") | (Service::Queue, _) => Ok(request.address.first.clone()),
         (Service::Table, _) => {
@@ -84,8 +99,11 @@ fn required_resource<'a>(request: &'a Request<'_>) -> Result<&'a str, Refusal> {
 }
 
 /// The snapshot or version of a blob that the token must be signed for, taken from the request.
-pub fn snapshot<'a>(request: &'a Request<'_>) -> Result<&'a str, Refusal> {
+pub fn snapshot<'a>(request: &'a Request<'_>, version: ApiVersion) -> Result<&'a str, Refusal> {
     match field(request, "sr") {
+        "bs" | "bv" if version < ApiVersion::SAS_SIGNS_RESOURCE_KIND => {
+            Err(failed("sr: a token of this version is for the blob itself: neither sr nor a snapshot is signed."))
+        }
         "bs" => required(request, "snapshot"),
         "bv" => required(request, "versionid"),
         "b" if request.query.get("snapshot").or(request.query.get("versionid")).is_some() => {

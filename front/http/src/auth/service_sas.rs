@@ -20,6 +20,8 @@ use crate::request::Request;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServiceSas {
     permissions: String,
+    /// Not in the oldest version of blobs, which does not sign them.
+    signs_overrides: bool,
     /// A table is named by a field of the token and not by the signed path: what the request asks for is held against it.
     pub table: Option<TableScope>,
 }
@@ -63,12 +65,13 @@ pub async fn verify(shell: &Shell, request: &Request<'_>) -> Result<ServiceSas, 
 }
 
 pub fn string_to_sign(request: &Request<'_>) -> Result<String, Refusal> {
+    let version = signed_version(request, ApiVersion::SERVICE_SAS)?;
     let signed = Signed {
         service: request.service,
-        version: signed_version(request, ApiVersion::SERVICE_SAS)?,
+        version,
         account: request.account.name.as_str(),
         name: &resource_name(request)?,
-        snapshot: snapshot(request)?,
+        snapshot: snapshot(request, version)?,
         field: &|name| field(request, name),
     };
     Ok(signed.string())
@@ -94,14 +97,19 @@ impl ServiceSas {
         if !field(request, "ses").is_empty() {
             return Err(failed("Encryption scopes are not supported by this server."));
         }
-        Ok(ServiceSas { permissions, table: TableScope::parse(request)? })
+        let version = signed_version(request, ApiVersion::SERVICE_SAS)?;
+        let signs_overrides = version >= ApiVersion::SAS_OVERRIDES_HEADERS;
+        Ok(ServiceSas { permissions, signs_overrides, table: TableScope::parse(request)? })
     }
 
     pub fn authorize(&self, row: &Operation) -> Result<Grant, Refusal> {
         match row.service_sas {
             Letters::Never => Err(ErrorCode::AuthorizationFailure.into()),
             needed if !needed.allow(&self.permissions) => Err(ErrorCode::AuthorizationPermissionMismatch.into()),
-            needed => Ok(Grant { may_overwrite: needed.allow_overwrite(&self.permissions), overrides_headers: true }),
+            needed => {
+                let may_overwrite = needed.allow_overwrite(&self.permissions);
+                Ok(Grant { may_overwrite, overrides_headers: self.signs_overrides })
+            }
         }
     }
 }

@@ -141,7 +141,7 @@ pub fn string_to_sign(request: &Request<'_>, version: ApiVersion) -> Result<Stri
     }
     lines.extend(["sip", "spr", "sv"].map(field));
     if service == Service::Blob {
-        lines.extend([field("sr"), snapshot(request)?.to_string()]);
+        lines.extend([field("sr"), snapshot(request, version)?.to_string()]);
         if from(ApiVersion::SAS_SIGNS_ENCRYPTION_SCOPE) {
             lines.push(field("ses"));
         }
@@ -159,8 +159,12 @@ pub fn string_to_sign(request: &Request<'_>, version: ApiVersion) -> Result<Stri
 fn signed_headers(request: &Request<'_>) -> Result<String, Refusal> {
     let mut text = String::new();
     for name in request.query.words("srh") {
-        let value = request.head.header(name);
+        let mut values = request.head.headers(name);
+        let value = values.next();
         let value = value.ok_or_else(|| failed(format!("srh: the header {name} is signed and was not sent")))?;
+        if values.next().is_some() {
+            return Err(failed(format!("srh: the header {name} is signed and was sent twice")));
+        }
         text.push_str(&format!("{name}:{value}\n"));
     }
     Ok(text)
@@ -171,6 +175,10 @@ fn signed_parameters(request: &Request<'_>) -> Result<String, Refusal> {
     for name in request.query.words("srq") {
         let value = request.query.get(&name.to_ascii_lowercase());
         let value = value.ok_or_else(|| failed(format!("srq: the parameter {name} is signed and was not sent")))?;
+        // Either would make the line of another parameter.
+        if name.contains(':') || value.contains('\n') {
+            return Err(failed(format!("srq: the parameter {name} cannot be signed")));
+        }
         text.push_str(&format!("\n{name}:{value}"));
     }
     Ok(text)
