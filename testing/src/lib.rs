@@ -2,8 +2,10 @@
 //! in as bytes and its answer comes out as bytes, through the same connection code that a socket would have.
 
 mod issuer;
+pub mod raw;
 mod request;
 mod sas;
+pub mod shapes;
 pub mod sim;
 mod world;
 

@@ -64,6 +64,10 @@ impl World {
         self.converse(service, false, bytes).await
     }
 
+    pub async fn send_raw_over(&self, service: Service, tls: bool, bytes: &[u8]) -> Answer {
+        self.converse(service, tls, bytes).await
+    }
+
     async fn converse(&self, service: Service, tls: bool, bytes: &[u8]) -> Answer {
         let (mut client, mut server) = tokio::io::duplex(64 * 1024);
         let client_ip = IpAddr::V4(Ipv4Addr::LOCALHOST);

@@ -146,6 +146,11 @@ impl MemoryEngine {
         self.lock().extents.len()
     }
 
+    /// How many batches were committed; for tests that nothing was.
+    pub fn commits(&self) -> u64 {
+        self.lock().commits
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         // A panic under the lock is an assertion about the caller's batch, made before anything changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
