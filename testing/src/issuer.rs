@@ -9,7 +9,7 @@ use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
 use serde_json::{Value, json};
 
-const NAME: &str = "https://issuer.example/";
+pub(crate) const NAME: &str = "https://issuer.example/";
 pub const PRINCIPAL: &str = "aaaaaaaa-0000-4000-8000-000000000001";
 pub const TENANT: &str = "bbbbbbbb-0000-4000-8000-000000000002";
 
@@ -45,8 +45,12 @@ impl Issuer {
     }
 
     pub fn token(&self, claims: &Value) -> String {
-        let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
-        let signed = format!("{}.{}", part(&json!({"alg": "ES256", "kid": "k"})), part(claims));
+        self.signed(json!({"alg": "ES256", "kid": "k"}).to_string().as_bytes(), claims.to_string().as_bytes())
+    }
+
+    /// Whatever header and claims say.
+    pub fn signed(&self, header: &[u8], claims: &[u8]) -> String {
+        let signed = format!("{}.{}", URL_SAFE_NO_PAD.encode(header), URL_SAFE_NO_PAD.encode(claims));
         let signature = self.0.sign(&SystemRandom::new(), signed.as_bytes()).expect("signed");
         format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature.as_ref()))
     }

@@ -166,7 +166,14 @@ impl Raw {
         // Blanks between scheme and value do not count.
         let (scheme, value) = authorization.split_once(' ')?;
         let (full, table) = (raw.form == Form::SharedKey, service == Service::Table);
-        let (path, query) = raw.target.split_once('?').unwrap_or((&raw.target, ""));
+        // A target in absolute form names the host, which is not signed.
+        let target = match raw.target.split_once("://") {
+            Some((scheme, rest)) if ["http", "https"].contains(&scheme.to_ascii_lowercase().as_str()) => {
+                rest.find(['/', '?']).map_or("/", |at| &rest[at..])
+            }
+            _ => &raw.target,
+        };
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
         // Escapes and case of names do not count in a query; a name that comes several times is one with several values.
         let mut query = grouped(&pairs(query)?);
         let version = version(&raw.headers, &query);
@@ -227,9 +234,20 @@ pub struct Meaning {
 }
 
 impl Meaning {
-    /// The same, whoever signed it.
-    pub fn unsigned(self) -> Meaning {
-        Meaning { credential: String::new(), ..self }
+    /// The same, or what the server takes for the same because clients differ: Content-Language before Content-Encoding, and a path
+    /// signed without the `-secondary` of its account.
+    pub fn covers(&self, sent: &Meaning) -> bool {
+        let mut swapped = self.clone();
+        if swapped.standard.len() > 2 {
+            swapped.standard.swap(0, 1);
+        }
+        let mut primary = sent.clone();
+        if let Some(rest) = sent.path.strip_prefix(&format!("/{ACCOUNT}-secondary"))
+            && (rest.is_empty() || rest.starts_with('/'))
+        {
+            primary.path = format!("/{ACCOUNT}{rest}");
+        }
+        [self, &swapped].iter().any(|signed| *signed == sent || **signed == primary)
     }
 }
 

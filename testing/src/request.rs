@@ -210,6 +210,13 @@ impl Answer {
         self.header("x-ms-error-code").unwrap_or_default()
     }
 
+    /// The request was authenticated: an answer from before that names no service, and who brings nothing is told so.
+    pub fn is_let_in(&self) -> bool {
+        let codes = ["AuthenticationFailed", "InvalidAuthenticationInfo", "NoAuthenticationInformation"];
+        let named = self.header("server").is_some_and(|server| server.starts_with("Windows-Azure-"));
+        named && self.status != 401 && !codes.contains(&self.code())
+    }
+
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
