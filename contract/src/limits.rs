@@ -98,3 +98,6 @@ pub const CLIENT_REQUEST_ID_CHARS_MAX: usize = 1024;
 
 /// A request may be this far from the server's clock.
 pub const DATE_SKEW_SECONDS_MAX: u64 = 15 * 60;
+
+/// Parameters of a query, each counted once.
+pub const QUERY_PARAMETERS_MAX: usize = 256;

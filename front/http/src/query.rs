@@ -1,5 +1,6 @@
 //! The query of a request, decoded once.
 
+use contract::limits::QUERY_PARAMETERS_MAX;
 use contract::{ErrorCode, Refusal};
 
 /// Names in lower case, names and values URL-decoded; `+` stays `+`, as the clients sign it. A name stands here once: several values of it
@@ -17,6 +18,8 @@ impl Query {
             let (name, value) = (decode(name)?.to_ascii_lowercase(), decode(value)?);
             match pairs.iter_mut().find(|(other, _)| *other == name) {
                 Some((_, values)) => values.push(value),
+                // No operation has a tenth of this; a stranger's thousands would each be compared with all before.
+                None if pairs.len() >= QUERY_PARAMETERS_MAX => return Err(ErrorCode::RequestUrlFailedToParse.into()),
                 None => pairs.push((name, vec![value])),
             }
         }
@@ -81,6 +84,9 @@ mod tests {
         assert_eq!(query.all().len(), 5);
         let several = Query::parse("prefix=b&Prefix=a,c&x=1").expect("right");
         assert_eq!(several, Query::parse("prefix=a,c,b&x=1").expect("right"));
+        let many = |count: usize| (0..count).map(|n| format!("p{n}=1")).collect::<Vec<_>>().join("&");
+        assert!(Query::parse(&many(QUERY_PARAMETERS_MAX)).is_ok());
+        assert!(Query::parse(&many(QUERY_PARAMETERS_MAX + 1)).is_err());
         for bad in ["a=%", "a=%4", "a=%zz", "a=%ff", "%C3=1"] {
             assert_eq!(Query::parse(bad).err().map(|r| r.code), Some(ErrorCode::RequestUrlFailedToParse), "{bad}");
         }
