@@ -16,8 +16,9 @@ impl Query {
             let (name, value) = part.split_once('=').unwrap_or((part, ""));
             let decode = |text| percent_decode(text).ok_or(ErrorCode::RequestUrlFailedToParse);
             let (name, value) = (decode(name)?.to_ascii_lowercase(), decode(value)?);
-            match pairs.iter_mut().find(|(other, _)| *other == name) {
-                Some((_, values)) => values.push(value),
+            let known = pairs.iter().position(|(other, _)| *other == name);
+            match known {
+                Some(at) => pairs[at].1.push(value),
                 // No operation has a tenth of this; a stranger's thousands would each be compared with all before.
                 None if pairs.len() >= QUERY_PARAMETERS_MAX => return Err(ErrorCode::RequestUrlFailedToParse.into()),
                 None => pairs.push((name, vec![value])),
