@@ -81,3 +81,66 @@ test("legacy client, queues", { skip: storage === null && "azure-storage is not 
   await call("deleteQueue", queue);
   assert.equal((await call("doesQueueExist", queue)).exists, false);
 });
+
+test("legacy client, tables", { skip: storage === null && "azure-storage is not installed" }, async () => {
+  const service = storage.createTableService(
+    `DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=${KEY};TableEndpoint=${process.env.LAZULI_TABLE_ENDPOINT};`);
+  const call = (name, ...rest) => promisify(service[name]).call(service, ...rest);
+  const { Int32, Int64, Double, Boolean, DateTime, Guid, Binary, String: Text } = storage.TableUtilities.entityGenerator;
+  const table = `legacy${crypto.randomBytes(6).toString("hex")}`;
+
+  await call("createTable", table);
+  await assert.rejects(call("createTable", table), { code: "TableAlreadyExists" });
+  assert.equal((await call("createTableIfNotExists", table)).created, false);
+  assert.equal((await call("doesTableExist", table)).exists, true);
+  assert.ok((await call("listTablesSegmentedWithPrefix", "legacy", null)).entries.includes(table));
+
+  const when = new Date("2017-11-10T02:43:35.846Z");
+  const entity = (row, rest = {}) => ({ PartitionKey: Text("it's"), RowKey: Text(row), ...rest });
+  await call("insertEntity", table, entity("1", {
+    text: Text("a b"), small: Int32(7), large: Int64("9007199254740993"), real: Double(1.5), on: Boolean(true), when: DateTime(when),
+    guid: Guid("01234567-89ab-cdef-0123-456789abcdef"), raw: Binary(Buffer.from([0, 255])),
+  }), { echoContent: true });
+  const read = await call("retrieveEntity", table, "it's", "1");
+  assert.equal(read.text._, "a b");
+  assert.equal(read.large._, "9007199254740993");
+  assert.deepEqual([read.small._, read.real._, read.on._], [7, 1.5, true]);
+  assert.equal(new Date(read.when._).toISOString(), when.toISOString());
+  assert.equal(read.guid._, "01234567-89ab-cdef-0123-456789abcdef");
+  assert.deepEqual([...Buffer.from(read.raw._)], [0, 255]);
+  await assert.rejects(call("insertEntity", table, entity("1")), { code: "EntityAlreadyExists" });
+
+  await call("mergeEntity", table, entity("1", { small: Int32(8) }));
+  const stale = entity("1", { small: Int32(9) });
+  stale[".metadata"] = { etag: read[".metadata"].etag };
+  await assert.rejects(call("replaceEntity", table, stale), { code: "UpdateConditionNotSatisfied" });
+  await assert.rejects(call("deleteEntity", table, stale), { code: "UpdateConditionNotSatisfied" });
+  await call("insertOrMergeEntity", table, entity("2", { n: Int32(2) }));
+  await call("insertOrReplaceEntity", table, entity("3", { n: Int32(3) }));
+
+  const batch = new storage.TableBatch();
+  for (let n = 10; n < 20; n++) batch.insertEntity(entity(String(n), { n: Int32(n) }), { echoContent: n % 2 === 0 });
+  batch.mergeEntity(entity("2", { m: Int32(1) }));
+  batch.deleteEntity(entity("3"));
+  const done = await call("executeBatch", table, batch);
+  assert.equal(done.length, 12);
+  const failing = new storage.TableBatch();
+  failing.insertOrReplaceEntity(entity("99"));
+  failing.insertEntity(entity("10"));
+  await assert.rejects(call("executeBatch", table, failing), { code: "EntityAlreadyExists" });
+
+  const query = new storage.TableQuery().where("PartitionKey eq ? and n ge ?", "it's", 10).top(4);
+  const rows = [];
+  for (let token = null; ;) {
+    const page = await call("queryEntities", table, query, token);
+    rows.push(...page.entries.map((one) => one.RowKey._));
+    token = page.continuationToken;
+    if (!token) break;
+  }
+  assert.deepEqual(rows, ["10", "11", "12", "13", "14", "15", "16", "17", "18", "19"]);
+  await call("setTableAcl", table, { p: { Permissions: "r", Expiry: new Date(Date.now() + 3600e3) } });
+  assert.equal((await call("getTableAcl", table)).signedIdentifiers.p.Permissions, "r");
+  await call("deleteEntity", table, entity("1"));
+  await call("deleteTable", table);
+  assert.equal((await call("doesTableExist", table)).exists, false);
+});

@@ -52,17 +52,17 @@ def names_below_localhost():
 
 @pytest.fixture(scope="session")
 def endpoints():
-    """Of the blob service and of the queue service of one server."""
+    """Of the blob, the queue and the table service of one server."""
     given = os.environ.get("LAZULI_BLOB_ENDPOINT")
     if given:
-        yield given, os.environ.get("LAZULI_QUEUE_ENDPOINT")
+        yield given, os.environ.get("LAZULI_QUEUE_ENDPOINT"), os.environ.get("LAZULI_TABLE_ENDPOINT")
         return
     try:
         running = servers.Server().start()
     except servers.StartFailed as failure:
         pytest.exit(str(failure), returncode=1)
     with running:
-        yield running.endpoint, running.queue_endpoint
+        yield running.endpoint, running.queue_endpoint, running.table_endpoint
         assert running.process.poll() is None, "the server died:\n" + "".join(running.output[-40:])
 
 
@@ -76,6 +76,13 @@ def queue_endpoint(endpoints):
     if not endpoints[1]:
         pytest.skip("LAZULI_QUEUE_ENDPOINT is not set")
     return endpoints[1]
+
+
+@pytest.fixture(scope="session")
+def table_endpoint(endpoints):
+    if not endpoints[2]:
+        pytest.skip("LAZULI_TABLE_ENDPOINT is not set")
+    return endpoints[2]
 
 
 @pytest.fixture

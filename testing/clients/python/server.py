@@ -34,7 +34,7 @@ READY = {
     "azurite": re.compile(r"Table service (is )?successfully listen", re.IGNORECASE),  # the last of its three
 }
 # Other services are not what this suite talks to.
-NOT_SERVED = ["table", "file", "smb", "console"]
+NOT_SERVED = ["file", "smb", "console"]
 
 
 def kind():
@@ -77,12 +77,13 @@ class StartFailed(Exception):
 class Server:
     """One running server. A context manager: leaving it stops the process and removes a data directory of its own."""
 
-    def __init__(self, data=None, port=None, tls=None, extra=(), queue_port=None):
+    def __init__(self, data=None, port=None, tls=None, extra=(), queue_port=None, table_port=None):
         self.kind = kind()
         self.own_data = data is None
         self.data = Path(data) if data else Path(tempfile.mkdtemp(prefix="server-", dir=data_root()))
         self.port = port or free_port()
         self.queue_port = queue_port or free_port()
+        self.table_port = table_port or free_port()
         self.tls = tls
         self.extra = list(extra)
         self.process = None
@@ -98,6 +99,10 @@ class Server:
     def queue_endpoint(self):
         return f"{'https' if self.tls else 'http'}://127.0.0.1:{self.queue_port}/{ACCOUNT}"
 
+    @property
+    def table_endpoint(self):
+        return f"{'https' if self.tls else 'http'}://127.0.0.1:{self.table_port}/{ACCOUNT}"
+
     def command(self):
         if self.kind == "azurite":
             modules = TARGET / "js" / "node_modules"
@@ -107,12 +112,12 @@ class Server:
                 "--disableTelemetry", "--silent", "--skipApiVersionCheck",
                 "--location", str(self.data), "--blobHost", "127.0.0.1", "--blobPort", str(self.port),
                 "--queueHost", "127.0.0.1", "--queuePort", str(self.queue_port),
-                "--tableHost", "127.0.0.1", "--tablePort", str(free_port()),
+                "--tableHost", "127.0.0.1", "--tablePort", str(self.table_port),
             ]
             return command + (["--cert", str(self.tls[0]), "--key", str(self.tls[1])] if self.tls else [])
         binary = os.environ.get("LAZULI_BIN") or str(TARGET / "release" / "lazuli")
         command = [binary, "serve", "--data", str(self.data), "--host", "127.0.0.1", "--blob-port", str(self.port),
-                   "--queue-port", str(self.queue_port)]
+                   "--queue-port", str(self.queue_port), "--table-port", str(self.table_port)]
         for service in NOT_SERVED:
             command += [f"--{service}-port", "off"]
         if self.tls:
@@ -185,14 +190,14 @@ class Server:
                 shutil.rmtree(self.data, ignore_errors=True)
 
 
-DEVELOPMENT_PORT, DEVELOPMENT_QUEUE_PORT = 10000, 10001
+DEVELOPMENT_PORT, DEVELOPMENT_QUEUE_PORT, DEVELOPMENT_TABLE_PORT = 10000, 10001, 10002
 
 
 def start_on_development_port():
     """A running server where `UseDevelopmentStorage=true` looks for one, or None if the port is someone else's."""
-    if not (port_is_free(DEVELOPMENT_PORT) and port_is_free(DEVELOPMENT_QUEUE_PORT)):
+    if not all(map(port_is_free, (DEVELOPMENT_PORT, DEVELOPMENT_QUEUE_PORT, DEVELOPMENT_TABLE_PORT))):
         return None
-    server = Server(port=DEVELOPMENT_PORT, queue_port=DEVELOPMENT_QUEUE_PORT)
+    server = Server(port=DEVELOPMENT_PORT, queue_port=DEVELOPMENT_QUEUE_PORT, table_port=DEVELOPMENT_TABLE_PORT)
     try:
         return server.start()
     except StartFailed:
