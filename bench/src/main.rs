@@ -12,6 +12,7 @@ mod queue;
 mod report;
 mod request;
 mod subject;
+mod table;
 mod workload;
 
 use std::{path::PathBuf, process::ExitCode, time::Duration};

@@ -11,6 +11,7 @@ use crate::{
     queue,
     request::Signer,
     subject::{Kind, Places, Subject},
+    table,
     workload::{self, CONTAINER, KIB, LISTED, Load, MIB, Measure, WORKLOADS, What, Workload},
 };
 
@@ -102,6 +103,7 @@ pub async fn run(options: &Options, places: &Places) -> Result<Vec<Figures>, Fai
     let chosen: Vec<&'static Workload> = WORKLOADS.iter().filter(wanted).collect();
     let mut all = loads(options, places, &kinds, &chosen).await?;
     all.extend(queue::loads(options, places, &kinds, &chosen).await?);
+    all.extend(table::loads(options, places, &kinds, &chosen).await?);
     all.extend(starts(options, places, &kinds, &chosen).await?);
     if let Some(workload) = chosen.iter().find(|workload| matches!(workload.measure, Measure::Restart)) {
         all.push(restarts(options, places, &kinds, workload).await?);

@@ -13,12 +13,12 @@ use crate::{
 
 impl Figures {
     fn more_is_better(&self) -> bool {
-        matches!(self.workload.measure, Measure::Load(_) | Measure::Queue(_))
+        matches!(self.workload.measure, Measure::Load(_) | Measure::Queue(_) | Measure::Table(_))
     }
 
     fn unit(&self) -> &'static str {
         match self.workload.measure {
-            Measure::Load(_) | Measure::Queue(_) => "/s",
+            Measure::Load(_) | Measure::Queue(_) | Measure::Table(_) => "/s",
             Measure::Memory => "MiB",
             Measure::Start | Measure::Restart => "ms",
         }

@@ -36,6 +36,7 @@ pub enum Kind {
 pub enum Serves {
     Blob,
     Queue,
+    Table,
 }
 
 impl Serves {
@@ -43,6 +44,7 @@ impl Serves {
         match self {
             Serves::Blob => "blob",
             Serves::Queue => "queue",
+            Serves::Table => "table",
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::queue::Deed;
 use crate::request::Signer;
+use crate::table;
 
 pub const CONTAINER: &str = "/bench";
 pub const LISTED: &str = "/listed";
@@ -24,6 +25,8 @@ pub enum Measure {
     Restart,
     /// Deeds per second on a queue: more is better.
     Queue(Deed),
+    /// Requests per second on a table: more is better.
+    Table(table::Deed),
 }
 
 #[derive(Clone, Copy)]
@@ -86,6 +89,12 @@ pub const WORKLOADS: &[Workload] = &[
     row("queue-put", "queue: put 1 KiB, 32 connections",       Measure::Queue(Deed::Put),                       &[]),
     row("queue-use", "queue: get and delete, 16 consumers",    Measure::Queue(Deed::Consume),                   &[]),
     row("queue-get", "queue: get and give back, 4, many messages", Measure::Queue(Deed::GiveBack),              &[OfTen(0.80)]),
+    row("table-insert", "table: insert, 32 connections",        Measure::Table(table::Deed::Insert),             &[]),
+    row("table-get", "table: point get, 32 connections",       Measure::Table(table::Deed::Get),                &[]),
+    row("table-merge", "table: merge, 32 connections",         Measure::Table(table::Deed::Merge),              &[]),
+    row("table-transact", "table: transactions of 100, 8 connections", Measure::Table(table::Deed::Transact),   &[]),
+    row("table-query", "table: 10 of 1,000 in a partition by a property, 4", Measure::Table(table::Deed::Query), &[]),
+    row("table-scan", "table: a page of 1,000, 4 connections", Measure::Table(table::Deed::Scan),               &[]),
     row("start",     "start to first answer, empty directory", Measure::Start,                                  &[Below(100.0)]),
     row("memory",    "idle memory",                            Measure::Memory,                                 &[Below(30.0)]),
     row("restart",   "restart after kill -9, many blobs",       Measure::Restart,                                &[Below(1000.0)]),
