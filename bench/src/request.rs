@@ -33,7 +33,7 @@ impl Default for Ask<'_> {
 /// Signs requests for one server with the development account's key.
 #[derive(Clone)]
 pub struct Signer {
-    host: String,
+    pub host: String,
     mac: Hmac<Sha256>,
     date: String,
 }

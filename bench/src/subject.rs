@@ -185,7 +185,12 @@ impl Subject {
             return Err(format!("{kind:?} ended with {status} before it was ready; it said:\n{said}").into());
         };
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-        load::once(port, &Signer::new(port).list_containers(), &[], 200).await?;
+        let signer = Signer::new(port);
+        let first = match serves {
+            Serves::Blob | Serves::Queue => signer.list_containers(),
+            Serves::Table => signer.table("GET", "/Tables", "", "", "", ""),
+        };
+        load::once(port, &first, &[], 200).await?;
         Ok(Subject { kind, port, child, first_answer: spawned.elapsed() })
     }
 
@@ -209,7 +214,10 @@ impl Subject {
 fn ready_port(kind: Kind, line: &str, asked: u16) -> Option<u16> {
     match kind {
         Kind::Lazuli => line.starts_with("ready").then_some(asked),
-        Kind::Azurite => line.contains("successfully listen").then_some(asked),
+        // Its Table service has words of its own.
+        Kind::Azurite => {
+            ["successfully listen", "successfully started"].iter().any(|words| line.contains(words)).then_some(asked)
+        }
         Kind::Floor => line.strip_prefix("ready ")?.parse().ok(),
     }
 }

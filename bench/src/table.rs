@@ -88,17 +88,20 @@ fn body(partition: &str, row: &str, number: u64) -> String {
 }
 
 fn transaction(signer: &Signer, number: u64) -> Vec<u8> {
-    let mut parts = String::from("--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n");
+    // The peer knows a boundary by its looks.
+    const ID: &str = "01234567-89ab-cdef-0123-456789abcdef";
+    let mut parts = format!("--batch_{ID}\r\nContent-Type: multipart/mixed; boundary=changeset_{ID}\r\n\r\n");
     for row in 0..100 {
         let entity = body(&format!("batch{number}"), &format!("{row:03}"), row);
-        parts += "--c\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n";
-        parts +=
-            &format!("POST http://127.0.0.1/{}/bench HTTP/1.1\r\nContent-Type: {JSON}\r\n", crate::request::ACCOUNT);
+        parts += &format!("--changeset_{ID}\r\nContent-Type: application/http\r\n");
+        parts += "Content-Transfer-Encoding: binary\r\n\r\n";
+        parts += &format!("POST http://{}/{}/bench HTTP/1.1\r\n", signer.host, crate::request::ACCOUNT);
+        parts += &format!("Content-Type: {JSON}\r\nContent-Length: {}\r\n", entity.len());
         parts += &format!("Accept: {JSON};odata=nometadata\r\nPrefer: return-no-content\r\n");
         parts += &format!("DataServiceVersion: 3.0;\r\n\r\n{entity}\r\n");
     }
-    parts += "--c--\r\n--b--\r\n";
-    signer.table("POST", "/$batch", "", "", "multipart/mixed; boundary=b", &parts)
+    parts += &format!("--changeset_{ID}--\r\n--batch_{ID}--\r\n");
+    signer.table("POST", "/$batch", "", "", &format!("multipart/mixed; boundary=batch_{ID}"), &parts)
 }
 
 struct Running {
