@@ -228,6 +228,7 @@ async fn what_is_refused() {
         (table("GET people()?$filter=startswith(Email,'o')"), 501, "NotImplemented"),
         (table("GET people()?$orderby=Email"), 501, "NotImplemented"),
         (table("GET people()?$unknown=1"), 400, "InvalidInput"),
+        (table("GET people()?$top=1&$top=2"), 400, "InvalidInput"),
         (table("GET people()?$top=0"), 400, "InvalidInput"),
         (table("GET people()?$top=1001"), 400, "InvalidInput"),
         (table("GET people()?NextPartitionKey=abc"), 400, "InvalidQueryParameterValue"),

@@ -18,16 +18,21 @@ use crate::shapes::{self, Kind};
 use crate::sim::panics;
 use crate::{ACCOUNT, Answer, DelegationKey, Issuer, KEY, Request, World};
 
+pub mod tables;
+
 /// A target's name and what it runs.
 pub type Target = (&'static str, fn(&[u8]));
 
-pub const TARGETS: [Target; 6] = [
+pub const TARGETS: [Target; 9] = [
     ("sas_query", sas_query),
     ("authorization_header", authorization_header),
     ("canonicalisation", canonicalisation),
     ("jwt", jwt),
     ("http_head", http_head),
     ("xml", xml),
+    ("odata_filter", tables::odata_filter),
+    ("odata_entity", tables::odata_entity),
+    ("table_batch", tables::table_batch),
 ];
 
 /// A server with container `box`, blob `b`, a CORS rule, a trusted issuer and a user delegation key.

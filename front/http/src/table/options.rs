@@ -34,12 +34,17 @@ impl Options {
             next_row_key: None,
         };
         let mut format = None;
+        let mut seen = std::collections::HashSet::new();
         let query = request.head.target().split_once('?').map_or("", |(_, query)| query);
         for pair in query.split('&') {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             // Quirk: here a plus is a blank, as old clients write it.
             let decode = |text: &str| percent_decode(&text.replace('+', " ")).ok_or(ErrorCode::RequestUrlFailedToParse);
             let (name, value) = (decode(name)?.to_ascii_lowercase(), decode(value)?);
+            if (name.starts_with('$') || name.starts_with("next")) && !seen.insert(name.clone()) {
+                let what = format!("The query option '{name}' is given twice.");
+                return Err(Refusal::from(ErrorCode::InvalidInput).saying(what));
+            }
             match name.as_str() {
                 "$filter" if value.trim().is_empty() => {}
                 "$filter" => options.filter = Some(Filter::parse(&value)?),
