@@ -1,5 +1,6 @@
-//! A small blob client: HTTP/1.1 on one kept-alive connection, signed with SharedKey. Written here and not taken from an
-//! SDK, because the harness must see every answer (and the lack of one) as it came, without retries.
+//! A small client: HTTP/1.1 on one kept-alive connection, signed with SharedKey. Written here and not taken from an SDK,
+//! because the harness must see every answer (and the lack of one) as it came, without retries. Blobs are asked for here;
+//! `queues` and `tables` lie on top.
 
 use crate::store::{Answer, Condition, Found, Listed, Store};
 use base64::Engine as _;
@@ -19,32 +20,52 @@ const ANSWER_SECONDS_MAX: u64 = 20;
 
 pub struct Client {
     port: u16,
+    /// Tables have a string to sign of their own.
+    signs_for_tables: bool,
     key: Vec<u8>,
     connection: Option<BufReader<TcpStream>>,
 }
 
-struct Response {
-    status: u16,
+pub struct Response {
+    pub status: u16,
     headers: Vec<(String, String)>,
-    body: Vec<u8>,
+    pub body: Vec<u8>,
 }
 
 impl Response {
-    fn header(&self, name: &str) -> Option<&str> {
+    pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
     }
 
-    fn code(&self) -> String {
+    pub fn code(&self) -> String {
         self.header("x-ms-error-code").unwrap_or("").to_string()
+    }
+
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    pub fn etag(&self) -> String {
+        self.header("etag").unwrap_or("").to_string()
     }
 }
 
 impl Client {
     pub fn new(port: u16) -> Client {
-        Client { port, key: BASE64.decode(KEY).expect("the published key is base64"), connection: None }
+        let key = BASE64.decode(KEY).expect("the published key is base64");
+        Client { port, signs_for_tables: false, key, connection: None }
     }
 
-    fn request(
+    pub fn of_tables(port: u16) -> Client {
+        Client { signs_for_tables: true, ..Client::new(port) }
+    }
+
+    /// As the requests within a transaction are addressed.
+    pub fn url(&self, path: &str) -> String {
+        format!("http://127.0.0.1:{}/{ACCOUNT}{path}", self.port)
+    }
+
+    pub fn request(
         &mut self,
         method: &str,
         path: &str,
@@ -75,22 +96,28 @@ impl Client {
         signed.sort();
         let plain = |name: &str| headers.iter().find(|(n, _)| *n == name).map_or("", |(_, value)| value);
 
-        let length = if body.is_empty() { String::new() } else { body.len().to_string() };
-        let mut to_sign = format!(
-            "{method}\n\n\n{length}\n{}\n{}\n\n\n{}\n{}\n\n\n",
-            plain("content-md5"),
-            plain("content-type"),
-            plain("if-match"),
-            plain("if-none-match")
-        );
-        for (name, value) in &signed {
-            to_sign += &format!("{name}:{value}\n");
-        }
-        to_sign += &format!("/{ACCOUNT}{path}");
-        let mut parameters = query.to_vec();
-        parameters.sort();
-        for (name, value) in &parameters {
-            to_sign += &format!("\n{name}:{value}");
+        let resource = format!("/{ACCOUNT}{path}");
+        let mut to_sign;
+        if self.signs_for_tables {
+            to_sign = format!("{method}\n{}\n{}\n{date}\n{resource}", plain("content-md5"), plain("content-type"));
+        } else {
+            let length = if body.is_empty() { String::new() } else { body.len().to_string() };
+            to_sign = format!(
+                "{method}\n\n\n{length}\n{}\n{}\n\n\n{}\n{}\n\n\n",
+                plain("content-md5"),
+                plain("content-type"),
+                plain("if-match"),
+                plain("if-none-match")
+            );
+            for (name, value) in &signed {
+                to_sign += &format!("{name}:{value}\n");
+            }
+            to_sign += &resource;
+            let mut parameters = query.to_vec();
+            parameters.sort();
+            for (name, value) in &parameters {
+                to_sign += &format!("\n{name}:{value}");
+            }
         }
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.key).expect("HMAC takes a key of any length");
         mac.update(to_sign.as_bytes());
@@ -135,7 +162,7 @@ impl Client {
         Ok(response)
     }
 
-    fn change(
+    pub fn change(
         &mut self,
         method: &str,
         path: &str,
@@ -143,19 +170,40 @@ impl Client {
         headers: &[(&str, &str)],
         body: &[u8],
     ) -> Answer {
+        self.attempt(method, path, query, headers, body)
+            .map_or_else(|answer| answer, |r| Answer::Done { etag: r.etag() })
+    }
+
+    /// The response if it is a yes.
+    pub fn attempt(
+        &mut self,
+        method: &str,
+        path: &str,
+        query: &[(&str, &str)],
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> Result<Response, Answer> {
         match self.request(method, path, query, headers, body) {
-            Ok(r) if r.status < 300 => Answer::Done { etag: r.header("etag").unwrap_or("").to_string() },
-            Ok(r) if r.status < 500 => Answer::Refused { status: r.status, code: r.code() },
-            Ok(r) => Answer::Failed { status: r.status, code: r.code() },
+            Ok(r) if r.status < 300 => Ok(r),
+            Ok(r) => Err(Answer::no(r.status, r.code())),
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                Answer::Broken(format!("hung: no answer within {ANSWER_SECONDS_MAX} s"))
+                Err(Answer::Broken(format!("hung: no answer within {ANSWER_SECONDS_MAX} s")))
             }
-            Err(error) => Answer::Broken(error.to_string()),
+            Err(error) => Err(Answer::Broken(error.to_string())),
+        }
+    }
+
+    /// A read in which every other answer than 200 is an error.
+    pub fn read(&mut self, path: &str, query: &[(&str, &str)], headers: &[(&str, &str)]) -> Result<Response, String> {
+        let response = self.request("GET", path, query, headers, &[]).map_err(|e| format!("get {path}: {e}"))?;
+        match response.status {
+            200 => Ok(response),
+            status => Err(format!("get {path}: {status} {}", response.code())),
         }
     }
 
     /// Walks a listing to its end, page by page.
-    fn walk(&mut self, path: &str, query: &[(&str, &str)], element: &str) -> Result<Vec<Listed>, String> {
+    pub fn walk(&mut self, path: &str, query: &[(&str, &str)], element: &str) -> Result<Vec<Listed>, String> {
         let mut listed = Vec::new();
         let mut marker = String::new();
         loop {
@@ -287,7 +335,7 @@ fn read_response(from: &mut BufReader<TcpStream>, is_head: bool) -> Result<Respo
     Ok(response)
 }
 
-fn between<'a>(text: &'a str, start: &str, end: &str) -> Option<&'a str> {
+pub fn between<'a>(text: &'a str, start: &str, end: &str) -> Option<&'a str> {
     let from = text.find(start)? + start.len();
     let to = from + text[from..].find(end)?;
     Some(&text[from..to])

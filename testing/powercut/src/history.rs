@@ -2,7 +2,8 @@
 //!
 //! 1. Two clocks: `tick` orders the beginnings and answers of operations among themselves, `position` places them in the
 //!    log of the disk. The first says what supersedes what, the second what a cut may and may not take away.
-//! 2. An operation's identity is its index; it is part of the body and of the metadata it wrote.
+//! 2. An operation's identity is its index; it is part of the body and of the metadata it wrote. Operations that begin at
+//!    one tick are one transaction.
 //! 3. A value that was served to a reader is durable from then on, acknowledged or not: reads never see a commit before
 //!    it is durable.
 
@@ -131,13 +132,21 @@ impl Scribe {
 
     /// To be called before the request is sent.
     pub fn begin(&self, container: &str, deed: Deed) -> (usize, Option<Arc<Vec<u8>>>) {
+        self.begin_all(container, vec![deed]).pop().expect("one deed, one operation")
+    }
+
+    /// One transaction: its operations begin at one tick, and no others do.
+    pub fn begin_all(&self, container: &str, deeds: Vec<Deed>) -> Vec<(usize, Option<Arc<Vec<u8>>>)> {
         let position = self.position();
         let mut history = self.history.lock().expect("no holder panics");
         history.ticks += 1;
-        let op = Operation::new(container, deed, history.ticks, position);
-        history.operations.push(op);
-        let identity = history.first + history.operations.len() - 1;
-        (identity, history.body(identity))
+        let begun = |deed| {
+            let op = Operation::new(container, deed, history.ticks, position);
+            history.operations.push(op);
+            let identity = history.first + history.operations.len() - 1;
+            (identity, history.body(identity))
+        };
+        deeds.into_iter().map(begun).collect()
     }
 
     /// To be called after the answer was received.

@@ -160,6 +160,9 @@ pub fn judge(history: &History, seen: &Seen, window: Window) -> (Vec<Finding>, u
             }
             judge_blob(&key, blob, &of_container, creation, window, &mut findings);
         }
+        if found.is_some() {
+            judge_transactions(container, seen, &of_container, &mut findings);
+        }
     }
     (findings, checked)
 }
@@ -367,6 +370,41 @@ fn judge_blob(
             Fault::Disagrees,
             format!("{name} of #{identity} was acknowledged as {etag}, is served as {}", blob.etag),
         ));
+    }
+}
+
+/// A transaction is there whole or not at all. A name that was written again since, or may have been deleted, says
+/// nothing. The names of transactions are written by one connection alone, so what began earlier came earlier.
+fn judge_transactions(container: &str, seen: &Seen, operations: &[(usize, &Operation)], findings: &mut Vec<Finding>) {
+    for members in operations.chunk_by(|(_, a), (_, b)| a.begun_tick == b.begun_tick).filter(|m| m.len() > 1) {
+        let (mut there, mut missing) = (Vec::new(), Vec::new());
+        for (identity, op) in members {
+            let Some(name) = op.blob() else { continue };
+            let key = (container.to_string(), name.to_string());
+            if seen.failures.iter().any(|(failed, _)| failed.as_ref() == Some(&key)) {
+                continue;
+            }
+            let is_later_delete = |later: &Operation| {
+                matches!(&later.deed, Deed::Delete { name: deleted } if deleted == name)
+                    && later.begun_tick > op.begun_tick
+                    && later.outcome != Outcome::NoEffect
+            };
+            let holds = seen.blobs.get(&key).map(|blob| blob.operation);
+            let held = holds.flatten().and_then(|held| operations.iter().find(|(i, _)| *i == held));
+            match (holds, held) {
+                (Some(Some(held)), _) if held == *identity => there.push(name),
+                (_, Some((_, held))) if held.begun_tick < op.begun_tick => missing.push(name),
+                (None, _) if !operations.iter().any(|(_, later)| is_later_delete(later)) => missing.push(name),
+                _ => {}
+            }
+        }
+        if !there.is_empty() && !missing.is_empty() {
+            let detail = format!(
+                "of the transaction #{} in {container}, {there:?} are there and {missing:?} are not",
+                members[0].0
+            );
+            findings.push(Finding::new(Fault::Torn, detail));
+        }
     }
 }
 

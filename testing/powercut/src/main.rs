@@ -13,10 +13,13 @@ mod disk;
 mod faults;
 mod history;
 mod judge;
+mod queues;
 mod record;
 mod replay;
+mod services;
 mod store;
 mod subject;
+mod tables;
 mod toy;
 mod volume;
 mod workload;
@@ -150,7 +153,7 @@ fn parts(options: &Options, totals: &mut Totals) -> Result<bool, String> {
     }
     if wants("cuts") {
         is_well &=
-            cuts(options, totals, "power cuts", plan(options, server("full"), vec![25, 20, 15]), options.points)?;
+            cuts(options, totals, "power cuts", plan(options, server("full"), vec![30, 25, 20]), options.points)?;
     }
     if wants("turnover") {
         // 6 x 1,340 bodies of 8 KiB are nearly four memory tables of 16 MiB; the fifth part is recorded.

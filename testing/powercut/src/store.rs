@@ -19,6 +19,12 @@ pub enum Answer {
     Broken(String),
 }
 
+impl Answer {
+    pub fn no(status: u16, code: String) -> Answer {
+        if status < 500 { Answer::Refused { status, code } } else { Answer::Failed { status, code } }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub enum Condition {
     None,
@@ -28,6 +34,7 @@ pub enum Condition {
     Is(String),
 }
 
+#[derive(Clone, Debug)]
 pub struct Found {
     pub etag: String,
     /// The operation that wrote it, as the metadata says.
@@ -41,7 +48,26 @@ pub struct Listed {
     pub bytes: Option<u64>,
 }
 
+/// A message that is hidden from others for a while.
+pub struct Received {
+    pub name: String,
+    pub found: Found,
+    /// With this it can be deleted, by `Condition::Is`.
+    pub receipt: String,
+}
+
+/// One member of a transaction.
+pub struct Member<'a> {
+    pub name: &'a str,
+    pub operation: usize,
+    pub body: &'a [u8],
+    pub condition: Condition,
+}
+
 /// One connection's view of the program under test. Errors of reads are in words.
+///
+/// Queues and tables are containers whose names begin with `queue` and `table`: a message or an entity is a name with a
+/// body like any other, a message's id is its ETag, and one judge judges them all.
 pub trait Store: Send {
     fn create_container(&mut self, container: &str) -> Answer;
     fn delete_container(&mut self, container: &str) -> Answer;
@@ -50,4 +76,20 @@ pub trait Store: Send {
     fn get(&mut self, container: &str, name: &str) -> Result<Option<Found>, String>;
     fn list_containers(&mut self) -> Result<Vec<Listed>, String>;
     fn list(&mut self, container: &str) -> Result<Vec<Listed>, String>;
+
+    /// Some messages of a queue.
+    fn receive(&mut self, queue: &str) -> Result<Vec<Received>, String> {
+        let mut received = Vec::new();
+        for listed in self.list(queue)?.into_iter().take(2) {
+            if let Some(found) = self.get(queue, &listed.name)? {
+                received.push(Received { name: listed.name, receipt: found.etag.clone(), found });
+            }
+        }
+        Ok(received)
+    }
+
+    /// Puts all of them or none, and gives their ETags; nothing from a store that has no transactions.
+    fn put_all(&mut self, _table: &str, _members: &[Member]) -> Option<Result<Vec<String>, Answer>> {
+        None
+    }
 }

@@ -1,6 +1,6 @@
 //! The program under test: the server as a process of its own, or one of the toys.
 
-use crate::client::Client;
+use crate::services::Services;
 use crate::store::Store;
 use crate::toy::{Habit, Toy};
 use std::fs::File;
@@ -47,7 +47,7 @@ pub enum Running {
 impl Running {
     pub fn connect(&self) -> Box<dyn Store> {
         match self {
-            Running::Process(process) => Box::new(Client::new(process.port)),
+            Running::Process(process) => Box::new(Services::new(process.ports)),
             Running::Toy(toy) => Box::new(toy.clone()),
         }
     }
@@ -76,20 +76,27 @@ impl Running {
 
 pub struct Process {
     child: Child,
-    port: u16,
+    /// Of blobs, queues and tables.
+    ports: [u16; 3],
 }
 
 impl Process {
     fn start(program: &Path, durability: &str, data: &Path, log: &Path) -> Result<Process, String> {
-        // A port that was free a moment ago; the server is told a number, so that nothing depends on what it prints.
-        let port = TcpListener::bind(("127.0.0.1", 0))
-            .and_then(|l| l.local_addr())
-            .map_err(|e| format!("no free port: {e}"))?
-            .port();
+        // Ports that were free a moment ago; the server is told numbers, so that nothing depends on what it prints.
+        let listeners = [(); 3].map(|()| TcpListener::bind(("127.0.0.1", 0)));
+        let mut ports = [0; 3];
+        for (port, listener) in ports.iter_mut().zip(&listeners) {
+            let address = listener.as_ref().map_err(|e| format!("no free port: {e}"))?.local_addr();
+            *port = address.map_err(|e| format!("no free port: {e}"))?.port();
+        }
+        drop(listeners);
         let errors = File::create(log).map_err(|e| format!("create {}: {e}", log.display()))?;
         let mut command = Command::new(program);
-        command.arg("serve").arg("--data").arg(data).args(["--host", "127.0.0.1", "--blob-port", &port.to_string()]);
-        for other in ["--queue-port", "--table-port", "--file-port", "--smb-port", "--console-port"] {
+        command.arg("serve").arg("--data").arg(data).args(["--host", "127.0.0.1"]);
+        for (option, port) in ["--blob-port", "--queue-port", "--table-port"].iter().zip(ports) {
+            command.args([option, port.to_string().as_str()]);
+        }
+        for other in ["--file-port", "--smb-port", "--console-port"] {
             command.args([other, "off"]);
         }
         command.args(["--durability", durability]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors);
@@ -103,7 +110,7 @@ impl Process {
                 let _ = tell.send(line);
             }
         });
-        let mut process = Process { child, port };
+        let mut process = Process { child, ports };
         let deadline = Instant::now() + Duration::from_secs(START_SECONDS_MAX);
         let mut said = String::new();
         loop {

@@ -1,17 +1,24 @@
 //! The workload: several connections at once, each with names of its own, some names fought over, containers that come
-//! and go, and one that is deleted under its writers. What each does follows from the seed; how they interleave does not,
-//! which is why the recording is kept when something is found.
+//! and go, one that is deleted under its writers, queues of messages for anyone, and transactions on a table. What each
+//! does follows from the seed; how they interleave does not, which is why the recording is kept when something is found.
 
 use crate::body;
 use crate::disk::Chance;
 use crate::history::{Deed, Scribe};
 use crate::judge::{Fault, Finding};
-use crate::store::{Answer, Condition, Store};
+use crate::store::{Answer, Condition, Member, Store};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub const SHARED: [&str; 2] = ["shared-a", "shared-b"];
+const TABLE: &str = "table0";
+const QUEUES: [&str; 2] = ["queue-0", "queue-1"];
+/// Each connection puts no more than so many messages beyond those it deletes, so that one look shows a whole queue.
+const MESSAGES_MAX: i32 = 8;
+/// A text or a property may have no more, with some room for what is beside the body.
+const SMALL_BODY_BYTES_MAX: usize = 30_000;
+const STALE_ETAG: &str = "W/\"datetime'2001-01-01T00%3A00%3A00.0000000Z'\"";
 const RACE: &str = "race";
 const BULK: &str = "bulk";
 /// Just small enough to be kept with the record: many of these make the record store turn its tables and journals over.
@@ -34,6 +41,9 @@ pub struct Worker {
     own: BTreeMap<(String, String), State>,
     /// Whether the own container is there.
     has_container: Option<bool>,
+    messages_put: usize,
+    /// Put and not deleted, both by this connection; below zero when it deleted those of others.
+    messages: i32,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -88,24 +98,28 @@ impl Worker {
             scribe,
             own: BTreeMap::new(),
             has_container: Some(false),
+            messages_put: 0,
+            messages: 0,
         }
     }
 
-    /// Creates the containers that all share.
+    /// Creates the containers, queues and the table that all share.
     pub fn prepare(&mut self, store: &mut dyn Store, complaints: &Complaints) {
-        for container in SHARED.iter().chain([&RACE, &BULK]) {
+        for container in SHARED.iter().chain([&RACE, &BULK, &TABLE]).chain(&QUEUES) {
             self.create_container(store, container, complaints);
         }
     }
 
     pub fn run(&mut self, store: &mut dyn Store, requests: usize, complaints: &Complaints) {
         for _ in 0..requests {
-            match self.chance.below(100) {
+            match self.chance.below(130) {
                 0..45 => self.put_own(store, complaints),
                 45..55 => self.delete_own(store, complaints),
                 55..63 => self.put_hot(store, complaints),
                 63..72 => self.read(store, complaints),
                 72..86 => self.keep_container(store, complaints),
+                86..106 => self.queue(store, complaints),
+                106..116 => self.put_transaction(store, complaints),
                 _ if self.number == 0 => self.stir_race(store, complaints),
                 _ => self.put_race(store, complaints),
             }
@@ -137,7 +151,7 @@ impl Worker {
     }
 
     fn own_name(&mut self) -> (String, String) {
-        let container = self.chance.pick(&SHARED).to_string();
+        let container = self.chance.pick(&[SHARED[0], SHARED[1], TABLE]).to_string();
         (container, format!("w{}/n{}", self.number, self.chance.below(OWN_NAMES)))
     }
 
@@ -149,7 +163,7 @@ impl Worker {
         condition: &Condition,
         complaints: &Complaints,
     ) -> Answer {
-        let bytes = self.bytes();
+        let bytes = if container == TABLE { self.bytes().min(SMALL_BODY_BYTES_MAX) } else { self.bytes() };
         self.put_bytes(store, container, name, bytes, condition, complaints)
     }
 
@@ -300,6 +314,82 @@ impl Worker {
                     _ => None,
                 };
             }
+        }
+    }
+
+    /// Puts a message, or receives some and deletes most of them, whoever put them.
+    fn queue(&mut self, store: &mut dyn Store, complaints: &Complaints) {
+        let queue = QUEUES[self.number % QUEUES.len()];
+        if self.messages < MESSAGES_MAX && self.chance.below(5) < 3 {
+            let name = format!("w{}-m{}", self.number, self.messages_put);
+            self.messages_put += 1;
+            let bytes = self.bytes().min(SMALL_BODY_BYTES_MAX);
+            let answer = self.put_bytes(store, queue, &name, bytes, &Condition::None, complaints);
+            self.messages += i32::from(!matches!(answer, Answer::Refused { .. }));
+            if matches!(answer, Answer::Refused { .. }) {
+                complaints.add(Fault::WrongAnswer, format!("put {queue}/{name}: {answer:?}"));
+            }
+            return;
+        }
+        let received = match store.receive(queue) {
+            Ok(received) => received,
+            Err(error) if complaints.may_fail && error.contains(": 5") => return,
+            Err(error) => return complaints.add(Fault::Unavailable, format!("receive: {error}")),
+        };
+        for message in received {
+            let (name, found) = (message.name, message.found);
+            let written = found.operation.and_then(|operation| self.scribe.body(operation));
+            match written.map(|written| body::difference(&written, &found.body)) {
+                Some(None) => self.scribe.observe(found.operation.expect("it has a body")),
+                damage => complaints.add(Fault::Torn, format!("received {queue}/{name}: {damage:?}")),
+            }
+            if self.chance.below(4) > 0 {
+                // Refused when it was so late that another connection has received it again.
+                let (operation, _) = self.scribe.begin(queue, Deed::Delete { name: name.clone() });
+                let answer = store.delete(queue, &name, &Condition::Is(message.receipt));
+                self.scribe.end(operation, &answer);
+                complaints.hear(&format!("delete {queue}/{name}"), &answer);
+                self.messages -= i32::from(matches!(answer, Answer::Done { .. }));
+            }
+        }
+    }
+
+    /// Two to four own entities at once; now and then the condition on the last of them forbids it all.
+    fn put_transaction(&mut self, store: &mut dyn Store, complaints: &Complaints) {
+        let (first, count) = (self.chance.below(OWN_NAMES), 2 + self.chance.below(3));
+        let names: Vec<String> = (0..count).map(|n| format!("w{}/n{}", self.number, (first + n) % OWN_NAMES)).collect();
+        let is_forbidden = self.chance.below(4) == 0;
+        let deeds = names
+            .iter()
+            .map(|name| Deed::Put { name: name.clone(), bytes: self.bytes().min(SMALL_BODY_BYTES_MAX) })
+            .collect();
+        let begun = self.scribe.begin_all(TABLE, deeds);
+        let mut members: Vec<Member> = names
+            .iter()
+            .zip(&begun)
+            .map(|(name, (operation, body))| Member {
+                name,
+                operation: *operation,
+                body: body.as_ref().expect("a put has a body"),
+                condition: Condition::None,
+            })
+            .collect();
+        if is_forbidden {
+            members[count as usize - 1].condition = Condition::Is(STALE_ETAG.into());
+        }
+        let none = Answer::Refused { status: 0, code: "the store has no transactions".into() };
+        let answers: Vec<Answer> = match store.put_all(TABLE, &members).unwrap_or_else(|| Err(none.clone())) {
+            Ok(etags) => etags.into_iter().map(|etag| Answer::Done { etag }).collect(),
+            Err(answer) => {
+                complaints.hear("transaction", &answer);
+                vec![answer; names.len()]
+            }
+        };
+        for ((name, (operation, _)), answer) in names.into_iter().zip(begun).zip(answers) {
+            self.scribe.end(operation, &answer);
+            let key = (TABLE.to_string(), name);
+            let meets = if answer == none { None } else { Some(!is_forbidden) };
+            self.learn(&key, answer, meets, complaints);
         }
     }
 

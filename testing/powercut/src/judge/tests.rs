@@ -123,6 +123,33 @@ fn an_acknowledged_deletion_holds() {
     assert_eq!(faults(deleted, 30, Some(0), Some(1)), [Fault::Lost]);
 }
 
+#[test]
+fn a_transaction_is_there_whole_or_not_at_all() {
+    let mut history = history(
+        "create 1  0  2 10
+         put    3 10  - -
+         put    3 10  - -
+         delete 5 20  - -",
+    );
+    history.operations[2].deed = Deed::Put { name: "other".into(), bytes: 100 };
+    let faults = |history: &History, found: &[(&str, usize)]| -> Vec<Fault> {
+        let mut seen = seen(Some(0), None);
+        for (name, operation) in found {
+            let key = ("c".to_string(), name.to_string());
+            seen.listed.insert(key.clone(), (format!("e{operation}"), Some(100)));
+            let etag = format!("e{operation}");
+            seen.blobs.insert(key, SeenBlob { operation: Some(*operation), etag, bytes: 100, damage: None });
+        }
+        judge(history, &seen, Window::at(30)).0.into_iter().map(|f| f.fault).collect()
+    };
+    assert_eq!(faults(&history, &[]), []);
+    assert_eq!(faults(&history, &[("n", 1), ("other", 2)]), []);
+    assert_eq!(faults(&history, &[("n", 1)]), [Fault::Torn]);
+    assert_eq!(faults(&history, &[("other", 2)]), [], "the first may have been deleted since");
+    history.operations.pop();
+    assert_eq!(faults(&history, &[("other", 2)]), [Fault::Torn]);
+}
+
 const INCARNATIONS: &str = "
     create 1  0  2 10
     put    3 10  4 20
