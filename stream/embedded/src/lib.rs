@@ -25,7 +25,7 @@ mod view;
 
 use std::collections::HashSet;
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -103,6 +103,12 @@ pub struct Embedded {
     _lock: Arc<File>,
 }
 
+/// The directory itself, or the nearest one above it that is there. A path of one name has none above it but the working directory.
+fn nearest_existing(dir: &Path) -> std::io::Result<PathBuf> {
+    let dir = std::path::absolute(dir)?;
+    Ok(dir.ancestors().find(|dir| dir.exists()).unwrap_or(&dir).to_path_buf())
+}
+
 struct Threads {
     commit: JoinHandle<()>,
     sweeper: JoinHandle<Note>,
@@ -126,8 +132,8 @@ impl Embedded {
             move |source| OpenError::Io { doing, source }
         };
         // Asked first, for opening writes: a full disk must be told as such.
-        let existing = options.dir.ancestors().find(|dir| dir.exists()).unwrap_or(&options.dir);
-        let room = Room::new(existing, options.reserve_bytes).map_err(doing("asking for the room on the disk of"))?;
+        let existing = nearest_existing(&options.dir).map_err(doing("finding the disk of"))?;
+        let room = Room::new(&existing, options.reserve_bytes).map_err(doing("asking for the room on the disk of"))?;
         if room.free() < room.reserve() / 4 {
             return Err(OpenError::Full {
                 dir: options.dir.clone(),
@@ -342,5 +348,19 @@ fn fault(doing: &str, error: fjall::Error) -> Fault {
         }
         fjall::Error::Storage(error) => Fault::Corrupt { what: format!("{doing}: {error}") },
         error => Fault::Other { doing: doing.to_owned(), detail: error.to_string() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `--data lazuli-data`, the default, in a fresh working directory.
+    #[test]
+    fn a_name_without_a_directory_is_on_the_disk_of_the_working_directory() {
+        let here = std::env::current_dir().expect("a working directory");
+        assert_eq!(nearest_existing(Path::new("not-made-yet")).expect("found"), here);
+        assert_eq!(nearest_existing(Path::new("not/made/yet")).expect("found"), here);
+        assert_eq!(nearest_existing(Path::new("/not/made/yet")).expect("found"), Path::new("/"));
     }
 }
