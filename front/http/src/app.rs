@@ -123,8 +123,16 @@ impl App {
         let grant = auth::authorize(&self.shell, tokens, request, row, &credential).await?;
         body.bytes_max = row.body_bytes_max;
         let done = dispatch(self, request, row, &credential, grant, body).await;
-        if let Err(Failure::Refused(refusal)) = &done {
-            tracing::debug!(request = %request.id, operation = ?row.id, code = refusal.code.name(), "refused");
+        match &done {
+            Ok(response) => {
+                let client = request.header("user-agent").unwrap_or_default();
+                // The client suites read this line: testing/clients/tried.
+                tracing::debug!(request = %request.id, operation = ?row.id, status = response.status, client, "answered");
+            }
+            Err(Failure::Refused(refusal)) => {
+                tracing::debug!(request = %request.id, operation = ?row.id, code = refusal.code.name(), "refused");
+            }
+            Err(_) => {}
         }
         done
     }

@@ -52,37 +52,37 @@ def names_below_localhost():
 
 @pytest.fixture(scope="session")
 def endpoints():
-    """Of the blob, the queue and the table service of one server."""
-    given = os.environ.get("LAZULI_BLOB_ENDPOINT")
-    if given:
-        yield given, os.environ.get("LAZULI_QUEUE_ENDPOINT"), os.environ.get("LAZULI_TABLE_ENDPOINT")
+    """The server that most tests share: where each of its services is."""
+    if os.environ.get("LAZULI_BLOB_ENDPOINT"):
+        given = {service: os.environ.get(f"LAZULI_{service.upper()}_ENDPOINT") for service in servers.SERVICES}
+        yield {service: url for service, url in given.items() if url}
         return
     try:
         running = servers.Server().start()
     except servers.StartFailed as failure:
         pytest.exit(str(failure), returncode=1)
     with running:
-        yield running.endpoint, running.queue_endpoint, running.table_endpoint
+        yield {service: running.endpoint_of(service) for service in running.ports}
         assert running.process.poll() is None, "the server died:\n" + "".join(running.output[-40:])
 
 
 @pytest.fixture(scope="session")
 def endpoint(endpoints):
-    return endpoints[0]
+    return endpoints["blob"]
 
 
 @pytest.fixture(scope="session")
 def queue_endpoint(endpoints):
-    if not endpoints[1]:
+    if "queue" not in endpoints:
         pytest.skip("LAZULI_QUEUE_ENDPOINT is not set")
-    return endpoints[1]
+    return endpoints["queue"]
 
 
 @pytest.fixture(scope="session")
 def table_endpoint(endpoints):
-    if not endpoints[2]:
+    if "table" not in endpoints:
         pytest.skip("LAZULI_TABLE_ENDPOINT is not set")
-    return endpoints[2]
+    return endpoints["table"]
 
 
 @pytest.fixture

@@ -3,7 +3,8 @@
 Used by the client suite, by testing/kill9 and by ../with-server. What is started is chosen by LAZULI_TEST_SERVER:
   lazuli    (default) the release binary, or the one named by LAZULI_BIN
   azurite   the peer, from node_modules under target/: a sanity check of the suites themselves
-LAZULI_BLOB_ENDPOINT and LAZULI_QUEUE_ENDPOINT, if set, name a server that is already running; then nothing is started.
+LAZULI_BLOB_ENDPOINT and so on, if set, name a server that is already running; then nothing is started.
+LAZULI_TRIED, if set, names a file that learns which operations succeeded, and for which client; see ../tried.
 
 A server is ready when it has said so on its standard output; nothing here polls a port or sleeps.
 """
@@ -21,7 +22,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
-TARGET = ROOT / "target"
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target")
 
 ACCOUNT = "devstoreaccount1"
 KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
@@ -33,8 +34,10 @@ READY = {
     "lazuli": re.compile(r"^ready\b"),
     "azurite": re.compile(r"Table service (is )?successfully listen", re.IGNORECASE),  # the last of its three
 }
-# Other services are not what this suite talks to.
-NOT_SERVED = ["file", "smb", "console"]
+SERVICES = ["blob", "queue", "table", "file"]
+NOT_SERVED = ["smb", "console"]
+# Said at log level debug for each request that succeeded.
+ANSWERED = re.compile(r'DEBUG .*: answered .*operation=(\w+) status=(\d+) client="(.*)"$')
 
 
 def kind():
@@ -77,31 +80,35 @@ class StartFailed(Exception):
 class Server:
     """One running server. A context manager: leaving it stops the process and removes a data directory of its own."""
 
-    def __init__(self, data=None, port=None, tls=None, extra=(), queue_port=None, table_port=None):
+    def __init__(self, data=None, ports=None, tls=None, extra=()):
         self.kind = kind()
         self.own_data = data is None
         self.data = Path(data) if data else Path(tempfile.mkdtemp(prefix="server-", dir=data_root()))
-        self.port = port or free_port()
-        self.queue_port = queue_port or free_port()
-        self.table_port = table_port or free_port()
+        services = SERVICES if self.kind == "lazuli" else SERVICES[:3]
+        self.ports = {service: (ports or {}).get(service) or free_port() for service in services}
+        self.port = self.ports["blob"]
         self.tls = tls
         self.extra = list(extra)
         self.process = None
         self.ready_seconds = None
         self.output = []
+        self.tried = set()
         self._ready = threading.Event()
 
     @property
     def endpoint(self):
-        return f"{'https' if self.tls else 'http'}://127.0.0.1:{self.port}/{ACCOUNT}"
+        return self.endpoint_of("blob")
+
+    def endpoint_of(self, service):
+        return f"{'https' if self.tls else 'http'}://127.0.0.1:{self.ports[service]}/{ACCOUNT}"
 
     @property
     def queue_endpoint(self):
-        return f"{'https' if self.tls else 'http'}://127.0.0.1:{self.queue_port}/{ACCOUNT}"
+        return self.endpoint_of("queue")
 
     @property
     def table_endpoint(self):
-        return f"{'https' if self.tls else 'http'}://127.0.0.1:{self.table_port}/{ACCOUNT}"
+        return self.endpoint_of("table")
 
     def command(self):
         if self.kind == "azurite":
@@ -116,10 +123,11 @@ class Server:
             ]
             return command + (["--cert", str(self.tls[0]), "--key", str(self.tls[1])] if self.tls else [])
         binary = os.environ.get("LAZULI_BIN") or str(TARGET / "release" / "lazuli")
-        command = [binary, "serve", "--data", str(self.data), "--host", "127.0.0.1", "--blob-port", str(self.port),
-                   "--queue-port", str(self.queue_port), "--table-port", str(self.table_port)]
-        for service in NOT_SERVED:
-            command += [f"--{service}-port", "off"]
+        command = [binary, "serve", "--data", str(self.data), "--host", "127.0.0.1"]
+        for service in SERVICES + NOT_SERVED:
+            command += [f"--{service}-port", str(self.ports.get(service, "off"))]
+        if os.environ.get("LAZULI_TRIED"):
+            command += ["--log", "debug"]
         if self.tls:
             command += ["--tls-cert", str(self.tls[0]), "--tls-key", str(self.tls[1])]
         return command + self.extra
@@ -146,6 +154,10 @@ class Server:
     def _read(self, process, started):
         self.ready_seconds = None
         for line in process.stdout:
+            answered = ANSWERED.search(line)
+            if answered:
+                self.tried.add(answered.groups())
+                continue
             self.output.append(line)
             if self.ready_seconds is None and READY[self.kind].search(line):
                 self.ready_seconds = time.monotonic() - started
@@ -174,6 +186,12 @@ class Server:
         self._reader.join()
         return code
 
+    def _tell_tried(self):
+        path = os.environ.get("LAZULI_TRIED")
+        if path and self.tried:
+            with open(path, "a") as file:
+                file.writelines(f"{operation}\t{status}\t{client}\n" for operation, status, client in sorted(self.tried))
+
     def memory_peak_bytes(self):
         """The most physical memory the process ever held (VmHWM)."""
         status = Path(f"/proc/{self.process.pid}/status").read_text()
@@ -186,6 +204,7 @@ class Server:
         try:
             self.stop()
         finally:
+            self._tell_tried()
             if self.own_data:
                 shutil.rmtree(self.data, ignore_errors=True)
 
