@@ -117,10 +117,10 @@ class Server:
             command = [
                 str(packaged[0]) if packaged else "node", str(modules / "azurite/dist/src/azurite.js"),
                 "--disableTelemetry", "--silent", "--skipApiVersionCheck",
-                "--location", str(self.data), "--blobHost", "127.0.0.1", "--blobPort", str(self.port),
-                "--queueHost", "127.0.0.1", "--queuePort", str(self.queue_port),
-                "--tableHost", "127.0.0.1", "--tablePort", str(self.table_port),
+                "--location", str(self.data),
             ]
+            for service, port in self.ports.items():
+                command += [f"--{service}Host", "127.0.0.1", f"--{service}Port", str(port)]
             return command + (["--cert", str(self.tls[0]), "--key", str(self.tls[1])] if self.tls else [])
         binary = os.environ.get("LAZULI_BIN") or str(TARGET / "release" / "lazuli")
         command = [binary, "serve", "--data", str(self.data), "--host", "127.0.0.1"]
@@ -209,14 +209,14 @@ class Server:
                 shutil.rmtree(self.data, ignore_errors=True)
 
 
-DEVELOPMENT_PORT, DEVELOPMENT_QUEUE_PORT, DEVELOPMENT_TABLE_PORT = 10000, 10001, 10002
+DEVELOPMENT_PORTS = {"blob": 10000, "queue": 10001, "table": 10002}
 
 
 def start_on_development_port():
-    """A running server where `UseDevelopmentStorage=true` looks for one, or None if the port is someone else's."""
-    if not all(map(port_is_free, (DEVELOPMENT_PORT, DEVELOPMENT_QUEUE_PORT, DEVELOPMENT_TABLE_PORT))):
+    """A running server where `UseDevelopmentStorage=true` looks for one, or None if a port is someone else's."""
+    if not all(port_is_free(port) for port in DEVELOPMENT_PORTS.values()):
         return None
-    server = Server(port=DEVELOPMENT_PORT, queue_port=DEVELOPMENT_QUEUE_PORT, table_port=DEVELOPMENT_TABLE_PORT)
+    server = Server(ports=DEVELOPMENT_PORTS)
     try:
         return server.start()
     except StartFailed:
