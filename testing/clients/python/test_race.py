@@ -50,9 +50,10 @@ def _create(endpoint, container, start, results):
     results.put(("done", os.getpid(), won))
 
 
-def _overwrite(endpoint, container, stop, results):
+def _overwrite(endpoint, container, start, stop, results):
     blob = BlobServiceClient(endpoint, credential=KEY, retry_total=0).get_blob_client(container, "shared")
     rounds = 0
+    start.wait()
     while not stop.is_set():
         body = os.urandom(1) * (200_000 + rounds % 1000)
         blob.upload_blob(hashlib.sha256(body).digest() + body, overwrite=True)
@@ -60,9 +61,10 @@ def _overwrite(endpoint, container, stop, results):
     results.put(("done", rounds))
 
 
-def _read(endpoint, container, stop, results):
+def _read(endpoint, container, start, stop, results):
     blob = BlobServiceClient(endpoint, credential=KEY, retry_total=0).get_blob_client(container, "shared")
     torn = rounds = 0
+    start.wait()
     while not stop.is_set():
         content = blob.download_blob().readall()
         torn += hashlib.sha256(content[32:]).digest() != content[:32]
@@ -110,11 +112,12 @@ def test_readers_never_see_a_torn_blob(endpoint, container):
     body = b"x" * 1000
     container.upload_blob("shared", hashlib.sha256(body).digest() + body)
     context = multiprocessing.get_context("spawn")
-    results, stop = context.Queue(), context.Event()
-    workers = [context.Process(target=work, args=(endpoint, container.container_name, stop, results))
-               for work in (_overwrite, _overwrite, _read, _read)]
+    kinds = (_overwrite, _overwrite, _read, _read)
+    results, stop, gate = context.Queue(), context.Event(), context.Barrier(len(kinds) + 1)
+    workers = [context.Process(target=work, args=(endpoint, container.container_name, gate, stop, results)) for work in kinds]
     for worker in workers:
         worker.start()
+    gate.wait(60)  # on a busy machine a process takes seconds to be there
     stop.wait(4)  # long enough for some hundred overwrites; nothing sets it
     stop.set()
     outcomes = [results.get(timeout=60) for _ in workers]
