@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use contract::Service;
 use testing::World;
 
 use crate::examples::{chosen, every};
@@ -46,42 +45,4 @@ async fn what_is_not_built_says_so() {
             assert_eq!((answer.status, answer.code()), (501, "NotImplemented"), "{:?}: {}", row.id, answer.text());
         }
     }
-}
-
-/// The README's table of operations is this one; `README=write` writes it anew.
-#[test]
-fn the_table_in_the_docs_is_printed_from_the_rows() {
-    let mut text = String::from(
-        "# Operations\nPrinted from the rows of `contract/` by `testing/matrix/rows.rs`; a test fails when it is not.\n",
-    );
-    for service in Service::ALL {
-        let rows = service.rows();
-        let built = rows.iter().filter(|row| row.built).count();
-        text.push_str(&format!("\n## {} ({built} of {} built)\n", service.name(), rows.len()));
-        text.push_str("| operation | request | success | state |\n| --- | --- | --- | --- |\n");
-        for row in rows {
-            let methods: Vec<_> = row.methods.iter().map(|method| method.name()).collect();
-            let mut query = Vec::new();
-            query.extend(row.chosen_by.restype.map(|value| format!("restype={value}")));
-            query.extend(row.chosen_by.comp.map(|value| format!("comp={value}")));
-            let query = if query.is_empty() { String::new() } else { format!(" `?{}`", query.join("&")) };
-            let state = if row.built { "built" } else { "501 NotImplemented" };
-            text.push_str(&format!(
-                "| {:?} | {} {:?}{query} | {} | {state} |\n",
-                row.id,
-                methods.join(", "),
-                row.on,
-                row.status
-            ));
-        }
-    }
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/operations.md");
-    if std::env::var("README").is_ok_and(|mode| mode == "write") {
-        std::fs::write(&path, &text).expect("writable");
-    }
-    let written = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        written == text,
-        "docs/operations.md is not what the rows say: README=write cargo test -p lazuli-testing --test matrix"
-    );
 }
