@@ -84,9 +84,8 @@ class Server:
         self.kind = kind()
         self.own_data = data is None
         self.data = Path(data) if data else Path(tempfile.mkdtemp(prefix="server-", dir=data_root()))
-        services = SERVICES if self.kind == "lazuli" else SERVICES[:3]
-        self.ports = {service: (ports or {}).get(service) or free_port() for service in services}
-        self.port = self.ports["blob"]
+        self.given_ports = dict(ports or {})
+        self.choose_ports()
         self.tls = tls
         self.extra = list(extra)
         self.process = None
@@ -94,6 +93,14 @@ class Server:
         self.output = []
         self.tried = set()
         self._ready = threading.Event()
+
+    def choose_ports(self):
+        services = SERVICES if self.kind == "lazuli" else SERVICES[:3]
+        self.ports = {service: self.given_ports.get(service) or free_port() for service in services}
+
+    @property
+    def port(self):
+        return self.ports["blob"]
 
     @property
     def endpoint(self):
@@ -133,6 +140,19 @@ class Server:
         return command + self.extra
 
     def start(self):
+        """A free port may be somebody's by the time it is taken: then others are chosen, unless a client may know these already."""
+        tries = 5 if self.process is None else 1
+        for _ in range(tries - 1):
+            try:
+                return self._start()
+            except StartFailed:
+                if "Address already in use" not in "".join(self.output) or self.given_ports:
+                    raise
+                self.output.clear()
+                self.choose_ports()
+        return self._start()
+
+    def _start(self):
         self._ready.clear()
         started = time.monotonic()
         environment = {k: v for k, v in os.environ.items() if not k.startswith("LAZULI_")}
