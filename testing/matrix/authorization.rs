@@ -76,7 +76,7 @@ async fn with_a_wrong_credential() {
     }
 }
 
-/// The signature covers the whole request: any change of method, path, query, header or date breaks it.
+/// The signature covers the whole request, as far as its service signs it: a change of path, query, header or date breaks it.
 #[tokio::test]
 async fn with_a_tampered_request() {
     for (service, row) in every().filter(|(_, row)| row.anonymous != Anonymous::Always) {
@@ -91,10 +91,14 @@ async fn with_a_tampered_request() {
             (" HTTP/1.1\r\n", "&timeout=1 HTTP/1.1\r\n"),
             ("x-ms-date: Fri, 02 Jan 2026 03:04:15 GMT", "x-ms-date: Fri, 02 Jan 2026 03:04:16 GMT"),
         ] {
+            // Of a table's request the protocol signs the path and the date, and no other header or parameter.
+            if service == Service::Table && !from.starts_with(" /") && !from.starts_with("x-ms-date") {
+                continue;
+            }
             let to = if from.starts_with(" HTTP") && !signed.contains('?') { "?timeout=1 HTTP/1.1\r\n" } else { to };
             let tampered = signed.replacen(from, to, 1);
             assert_ne!(tampered, signed, "{from}");
-            let answer = world.send_raw(tampered.as_bytes()).await;
+            let answer = world.send_raw_to(service, tampered.as_bytes()).await;
             assert_eq!((answer.status, answer.code()), (403, "AuthenticationFailed"), "{:?} {from}", row.id);
         }
     }
