@@ -77,18 +77,20 @@ async fn serve(settings: Settings, line: CommandLine) -> Result<(), String> {
             listeners.push(listener.await.map_err(|error| error.to_string())?);
         }
     }
-    let mut hangup = signal(SignalKind::hangup()).map_err(|error| format!("cannot wait for signals: {error}"))?;
+    // Before anybody is told that it is ready: a signal that nobody waits for would end the process then and there.
+    let listen = |kind| signal(kind).map_err(|error| format!("cannot wait for signals: {error}"));
+    let mut hangup = listen(SignalKind::hangup())?;
+    let (mut terminate, mut interrupt) = (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
     announce(&settings, &listeners).map_err(|error| format!("cannot print: {error}"))?;
 
     let (drain, draining) = watch::channel(false);
     let running: Vec<_> =
         listeners.into_iter().map(|listener| tokio::spawn(listener.run(draining.clone(), DRAIN_GRACE))).collect();
     let sweeper = tokio::spawn(sweep(app.clone()));
-    let stop = stop_signal();
-    tokio::pin!(stop);
     loop {
         tokio::select! {
-            stopped = &mut stop => break stopped.map_err(|error| format!("cannot wait for signals: {error}"))?,
+            _ = terminate.recv() => break,
+            _ = interrupt.recv() => break,
             _ = hangup.recv() => read_credentials_again(&app, &line).await,
         }
     }
@@ -149,15 +151,6 @@ async fn sweep(app: Arc<App>) {
             }
         }
     }
-}
-
-async fn stop_signal() -> std::io::Result<()> {
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
-    Ok(())
 }
 
 /// What a stranger needs to know, and at last the line that begins with `ready`.
