@@ -18,6 +18,11 @@ pub fn queue_endpoint() -> String {
     std::env::var("LAZULI_QUEUE_ENDPOINT").expect("LAZULI_QUEUE_ENDPOINT names the server; see ../with-server")
 }
 
+/// For example `http://127.0.0.1:10002/devstoreaccount1`.
+pub fn table_endpoint() -> String {
+    std::env::var("LAZULI_TABLE_ENDPOINT").expect("LAZULI_TABLE_ENDPOINT names the server; see ../with-server")
+}
+
 /// An account SAS for blobs with these permissions, good for the rest of this century.
 pub fn account_sas(permissions: &str) -> String {
     sas("b", permissions)
