@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 const START_SECONDS_MAX: u64 = 20;
 const STOP_SECONDS_MAX: u64 = 20;
+const PORT_TRIES_MAX: usize = 5;
 
 #[derive(Clone, Debug)]
 pub enum Subject {
@@ -32,7 +33,17 @@ impl Subject {
     pub fn start(&self, data: &Path, log: &Path) -> Result<Running, String> {
         match self {
             Subject::Server { program, durability } => {
-                Process::start(program, durability, data, log).map(Running::Process)
+                // A port that was free a moment ago may be a connection's by now, which says nothing of the server.
+                let mut started = Process::start(program, durability, data, log);
+                for _ in 0..PORT_TRIES_MAX {
+                    match &started {
+                        Err(words) if words.contains("Address already in use") => {
+                            started = Process::start(program, durability, data, log);
+                        }
+                        _ => break,
+                    }
+                }
+                started.map(Running::Process)
             }
             Subject::Toy(habit) => Toy::open(data, *habit).map(Running::Toy).map_err(|e| e.to_string()),
         }
