@@ -95,11 +95,12 @@ async fn serve(settings: Settings, line: CommandLine) -> Result<(), String> {
         }
     }
     tracing::info!("stopping: finishing the requests under way");
-    sweeper.abort();
     drain.send_replace(true);
     for listener in running {
         let _ = listener.await; // a listener that panicked has nothing left to finish
     }
+    // Not before: a request may wait for a commit that the sweeper leads.
+    sweeper.abort();
     let _ = sweeper.await; // it was told to stop
     drop(app);
     let closing = tokio::task::spawn_blocking(move || engine.close());
@@ -107,8 +108,8 @@ async fn serve(settings: Settings, line: CommandLine) -> Result<(), String> {
     Ok(())
 }
 
-/// SIGHUP: accounts, their keys and whose bearer tokens are trusted, as the file says now. Anything else in it holds from the next start; a file that cannot be used changes
-/// nothing.
+/// SIGHUP: accounts, their keys and whose bearer tokens are trusted, as the file says now. Anything else in it holds from the next start;
+/// a file that cannot be used changes nothing.
 async fn read_credentials_again(app: &App, line: &CommandLine) {
     let reading = async {
         let settings = Settings::gather(line.clone())?;
@@ -165,9 +166,10 @@ fn announce(settings: &Settings, listeners: &[Listener]) -> std::io::Result<()> 
         for listener in listeners {
             let (service, address) = (listener.service(), listener.address()?);
             let url = format!("{scheme}://{address}/{name}");
-            let note = match service {
-                Service::Blob | Service::Queue => "",
-                Service::Table | Service::File => "  (not built yet: answers 501 NotImplemented)",
+            let (rows, built) = (service.rows().len(), service.rows().iter().filter(|row| row.built).count());
+            let note = match rows - built {
+                0 => String::new(),
+                _ => format!("  ({built} of {rows} operations; the others answer 501 NotImplemented)"),
             };
             writeln!(out, "{:<9} {url}{note}", service.name())?;
             let label = match service {

@@ -202,3 +202,28 @@ async fn a_refused_upload_is_never_asked_for() {
         Request::new("PUT box/b").header("x-ms-blob-type", "BlockBlob").header("Expect", "100-continue").body("four");
     assert_eq!(world.send(&small).await.status, 201);
 }
+
+/// The Queue service wants to be told a version, by header or by a SAS.
+#[tokio::test]
+async fn queues_want_a_version() {
+    let world = world().await;
+    let sas = testing::AccountSas::all(world.clock.now());
+    let mut list = Request::new("GET ?comp=list").of(contract::Service::Queue).with_sas(sas.parameters());
+    let bytes =
+        String::from_utf8(list.bytes(world.clock.now())).expect("text").replace("x-ms-version: 2026-04-06\r\n", "");
+    assert_eq!(world.send_raw_to(contract::Service::Queue, bytes.as_bytes()).await.status, 200);
+    list = Request::new("GET ?comp=list").of(contract::Service::Queue).unsigned();
+    list.headers.push(("Authorization".into(), "SharedKeyLite devstoreaccount1:".into()));
+    let date = world.clock.now().http_date();
+    let signature = testing::sign(
+        testing::KEY,
+        &format!("GET\n\n\n\nx-ms-date:{date}\n/devstoreaccount1/devstoreaccount1/?comp=list"),
+    );
+    list.headers[0].1.push_str(&signature);
+    list.headers.push(("x-ms-date".into(), date));
+    let bytes =
+        String::from_utf8(list.bytes(world.clock.now())).expect("text").replace("x-ms-version: 2026-04-06\r\n", "");
+    let answer = world.send_raw_to(contract::Service::Queue, bytes.as_bytes()).await;
+    assert_eq!((answer.status, answer.header("x-ms-error-code")), (400, None), "{}", answer.text());
+    assert!(answer.text().contains("<HeaderName>x-ms-version</HeaderName>"), "{}", answer.text());
+}

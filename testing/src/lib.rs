@@ -11,6 +11,6 @@ pub mod sim;
 mod world;
 
 pub use issuer::{Issuer, PRINCIPAL, TENANT};
-pub use request::{ACCOUNT, Answer, KEY, Request};
+pub use request::{ACCOUNT, Answer, KEY, Request, sign};
 pub use sas::{AccountSas, DelegationKey, ServiceSas};
 pub use world::World;

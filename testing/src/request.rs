@@ -156,7 +156,7 @@ impl Request {
     }
 }
 
-pub(crate) fn sign(key: &str, text: &str) -> String {
+pub fn sign(key: &str, text: &str) -> String {
     let key = STANDARD.decode(key).expect("Base64");
     let mut mac = Hmac::<Sha256>::new_from_slice(&key).expect("any length");
     mac.update(text.as_bytes());

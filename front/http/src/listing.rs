@@ -1,12 +1,10 @@
 //! What listings of every service share on the wire: their parameters, the words of `include`, metadata.
 
 use contract::names::Metadata;
-use contract::operations::Operation;
 use contract::{Refusal, limits};
 use partition::list::Listing;
 
 use crate::request::Request;
-use crate::wire::{Response, ResponseBody};
 use crate::xml::XmlWriter;
 
 pub fn listing(request: &Request<'_>, start: String, delimiter: Option<String>) -> Result<Listing, Refusal> {
@@ -50,10 +48,4 @@ pub fn put_metadata(xml: &mut XmlWriter, metadata: &Metadata) {
         xml.element(name, value);
     }
     xml.close("Metadata");
-}
-
-pub fn xml_response(row: &Operation, xml: XmlWriter) -> Response {
-    let mut response = Response::new(row.status).with_header("Content-Type", "application/xml");
-    response.body = ResponseBody::Bytes(xml.finish().into());
-    response
 }

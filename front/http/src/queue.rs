@@ -11,9 +11,10 @@ use partition::queue::{self as model, CreateQueue, Created, ReplaceInQueue, Repl
 use partition::{Failure, Shell};
 
 use crate::body::receive;
-use crate::listing::{includes, listing, put_metadata, put_parameters, xml_response};
+use crate::listing::{includes, listing, put_metadata, put_parameters};
 use crate::policies;
 use crate::request::Request;
+use crate::respond::document;
 use crate::wire::{Body, Response, ResponseBody};
 use crate::xml::XmlWriter;
 
@@ -56,7 +57,7 @@ pub async fn list(shell: &Shell, request: &Request<'_>, row: &'static Operation)
     }
     let next = listed.next.map(|next| before_name + &next).unwrap_or_default();
     xml.element("NextMarker", &next).close("EnumerationResults");
-    Ok(uncached(xml_response(row, xml)))
+    Ok(uncached(document(request, row, xml.finish())))
 }
 
 pub async fn create(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {
@@ -93,13 +94,7 @@ pub async fn set_metadata(shell: &Shell, request: &Request<'_>, row: &'static Op
 
 pub async fn acl(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {
     let found = model::find(shell, &request.account.name, &request.queue()?).await?;
-    let xml = policies::render(&found.head.policies);
-    let mut response = uncached(Response::new(row.status)).with_header("Content-Type", "application/xml");
-    response.body = match request.head.method() {
-        "HEAD" => ResponseBody::Head { bytes: Some(xml.len() as u64) },
-        _ => ResponseBody::Bytes(xml.into()),
-    };
-    Ok(response)
+    Ok(uncached(document(request, row, policies::render(&found.head.policies))))
 }
 
 pub async fn set_acl(

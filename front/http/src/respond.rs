@@ -1,11 +1,23 @@
 //! What every answer has: the common headers, and the one way from a refusal to bytes.
 
+use contract::operations::Operation;
 use contract::{ApiVersion, ErrorCode, Refusal, Service};
 use env::{Id, Timestamp};
 use partition::Failure;
 
+use crate::request::Request;
 use crate::wire::{Head, Response, ResponseBody};
 use crate::xml::XmlWriter;
+
+/// An answer that is a document of XML; to HEAD only its length.
+pub fn document(request: &Request<'_>, row: &Operation, xml: String) -> Response {
+    let mut response = Response::new(row.status).with_header("Content-Type", "application/xml");
+    response.body = match request.head.method() {
+        "HEAD" => ResponseBody::Head { bytes: Some(xml.len() as u64) },
+        _ => ResponseBody::Bytes(xml.into()),
+    };
+    response
+}
 
 /// What is known of a request however early it failed.
 pub struct Context<'a> {

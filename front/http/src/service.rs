@@ -12,12 +12,13 @@ use crate::app::App;
 use crate::body::receive;
 use crate::cors;
 use crate::request::Request;
-use crate::wire::{Body, Response, ResponseBody};
+use crate::respond::document;
+use crate::wire::{Body, Response};
 use crate::xml::XmlWriter;
 
 pub async fn get_properties(app: &App, request: &Request<'_>, row: &Operation) -> Result<Response, Failure> {
     let properties = partition::service::properties(&app.shell, &request.account.name, request.service).await?;
-    Ok(document(row, properties::render(request.service, &properties)))
+    Ok(document(request, row, properties::render(request.service, &properties)))
 }
 
 pub async fn set_properties(
@@ -44,7 +45,7 @@ pub fn stats(request: &Request<'_>, row: &Operation) -> Result<Response, Refusal
     xml.open("StorageServiceStats").open("GeoReplication");
     xml.element("Status", "live").element("LastSyncTime", &Timestamp::http_date(request.now));
     xml.close("GeoReplication").close("StorageServiceStats");
-    Ok(document(row, xml.finish()))
+    Ok(document(request, row, xml.finish()))
 }
 
 pub fn account_information(row: &Operation) -> Response {
@@ -66,13 +67,6 @@ pub fn preflight(request: &Request<'_>, row: &Operation) -> Result<Response, Ref
         response.header(name, value);
     }
     Ok(response)
-}
-
-/// An answer that is a document of XML.
-fn document(row: &Operation, xml: String) -> Response {
-    let mut response = Response::new(row.status).with_header("Content-Type", "application/xml");
-    response.body = ResponseBody::Bytes(xml.into());
-    response
 }
 
 /// The root elements that a service's properties may have.

@@ -10,19 +10,15 @@ use super::stamp;
 use crate::body::receive;
 use crate::policies;
 use crate::request::Request;
-use crate::wire::{Body, Response, ResponseBody};
+use crate::respond::document;
+use crate::wire::{Body, Response};
 
 pub async fn get(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {
     let expectation = request.expectation(row)?;
     let head = model::read(shell, &request.account.name, &request.container()?, &expectation).await?;
-    let mut response = Response::new(row.status).with_header("Content-Type", "application/xml");
+    let mut response = document(request, row, policies::render(&head.policies));
     stamp(&mut response, head.etag, head.last_modified);
     put_public_access(&mut response, head.public_access);
-    let xml = policies::render(&head.policies);
-    response.body = match request.head.method() {
-        "HEAD" => ResponseBody::Head { bytes: Some(xml.len() as u64) },
-        _ => ResponseBody::Bytes(xml.into()),
-    };
     Ok(response)
 }
 

@@ -14,8 +14,9 @@ use partition::{Failure, Shell};
 use super::lease::shown;
 use super::read::DEFAULT_CONTENT_TYPE;
 use super::{kind_name, refuse_unbuilt};
-use crate::listing::{includes, listing, put_metadata, put_parameters, xml_response};
+use crate::listing::{includes, listing, put_metadata, put_parameters};
 use crate::request::Request;
+use crate::respond::document;
 use crate::wire::Response;
 use crate::xml::XmlWriter;
 
@@ -53,7 +54,7 @@ pub async fn containers(shell: &Shell, request: &Request<'_>, row: &'static Oper
     }
     xml.close("Containers").element("NextMarker", listed.next.as_deref().unwrap_or_default());
     xml.close("EnumerationResults");
-    Ok(xml_response(row, xml))
+    Ok(document(request, row, xml.finish()))
 }
 
 pub async fn blobs(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {
@@ -93,7 +94,7 @@ pub async fn blobs(shell: &Shell, request: &Request<'_>, row: &'static Operation
     }
     let next = listed.next.map(|next| encode_marker(&next)).unwrap_or_default();
     xml.close("Blobs").element("NextMarker", &next).close("EnumerationResults");
-    Ok(xml_response(row, xml))
+    Ok(document(request, row, xml.finish()))
 }
 
 fn put_container(xml: &mut XmlWriter, now: Timestamp, name: &str, head: &ContainerHead, with_metadata: bool) {

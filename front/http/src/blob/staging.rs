@@ -16,7 +16,8 @@ use super::{refuse_unbuilt, stamp};
 use crate::auth::Grant;
 use crate::body::receive;
 use crate::request::Request;
-use crate::wire::{Body, BodyKind, Response, ResponseBody};
+use crate::respond::document;
+use crate::wire::{Body, BodyKind, Response};
 use crate::xml::XmlWriter;
 use crate::xml::read::{self, invalid};
 
@@ -99,11 +100,6 @@ pub async fn get_block_list(
     let container = container::find(shell, &request.account.name, &name).await?;
     let read = model::blocks(shell, &container.group, &blob, &expectation).await;
     let blocks = container.settle(shell, read).await?;
-    let mut response = Response::new(row.status).with_header("Content-Type", "application/xml");
-    if let Some(head) = &blocks.head {
-        stamp(&mut response, head.etag, head.last_modified);
-        response.header("x-ms-blob-content-length", head.content_bytes.to_string());
-    }
     let mut xml = XmlWriter::new();
     xml.open("BlockList");
     if committed {
@@ -113,7 +109,11 @@ pub async fn get_block_list(
         put_blocks(&mut xml, "UncommittedBlocks", &blocks.uncommitted);
     }
     xml.close("BlockList");
-    response.body = ResponseBody::Bytes(xml.finish().into());
+    let mut response = document(request, row, xml.finish());
+    if let Some(head) = &blocks.head {
+        stamp(&mut response, head.etag, head.last_modified);
+        response.header("x-ms-blob-content-length", head.content_bytes.to_string());
+    }
     Ok(response)
 }
 

@@ -12,8 +12,8 @@ use partition::{Failure, Shell};
 
 use super::{parameters, uncached};
 use crate::body::{receive, too_large};
-use crate::listing::xml_response;
 use crate::request::Request;
+use crate::respond::document;
 use crate::wire::{Body, BodyKind, Response};
 use crate::xml::XmlWriter;
 use crate::xml::read::{self, invalid};
@@ -31,7 +31,7 @@ pub async fn put(
         request.query.get("messagettl"),
         request.version,
     )?;
-    let text = parse_text(&document(request, body).await?, request.version)?;
+    let text = parse_text(&sent(request, body).await?, request.version)?;
     let (message, next_visible) = model::put(shell, queue, text, visibility_seconds, time_to_live).await?;
     if request.version < ApiVersion::PUT_MESSAGE_ANSWERS {
         return Ok(Response::new(row.status));
@@ -41,7 +41,7 @@ pub async fn put(
     put_times(&mut xml, &message);
     put_receipt(&mut xml, &message, next_visible);
     xml.close("QueueMessage").close("QueueMessagesList");
-    Ok(xml_response(row, xml))
+    Ok(document(request, row, xml.finish()))
 }
 
 pub async fn get(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {
@@ -51,7 +51,7 @@ pub async fn get(shell: &Shell, request: &Request<'_>, row: &'static Operation) 
     let visibility = request.query.get("visibilitytimeout");
     let visibility_seconds = parameters::get_visibility(visibility, request.version)?;
     let received = model::get(shell, queue, wanted, visibility_seconds).await?;
-    Ok(messages(row, &received, true))
+    Ok(messages(request, row, &received, true))
 }
 
 pub async fn peek(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {
@@ -59,7 +59,7 @@ pub async fn peek(shell: &Shell, request: &Request<'_>, row: &'static Operation)
     let queue = Queue { account: &request.account.name, name: &name };
     let wanted = parameters::messages_wanted(request.query.get("numofmessages"))?;
     let seen = model::peek(shell, queue, wanted).await?;
-    Ok(messages(row, &seen, false))
+    Ok(messages(request, row, &seen, false))
 }
 
 pub async fn clear(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {
@@ -78,7 +78,7 @@ pub async fn update(
     let message = (message_id(request)?, receipt(request)?);
     let visibility_seconds = parameters::update_visibility(request.query.get("visibilitytimeout"))?;
     // Without a document the text stays as it is.
-    let document = document(request, body).await?;
+    let document = sent(request, body).await?;
     let text = if document.is_empty() { None } else { Some(parse_text(&document, request.version)?) };
     let (message, next_visible) = model::update(shell, queue, message, visibility_seconds, text).await?;
     let mut response = Response::new(row.status);
@@ -94,7 +94,7 @@ pub async fn delete(shell: &Shell, request: &Request<'_>, row: &'static Operatio
     Ok(Response::new(row.status))
 }
 
-async fn document(request: &Request<'_>, body: &mut Body<'_>) -> Result<Vec<u8>, Failure> {
+async fn sent(request: &Request<'_>, body: &mut Body<'_>) -> Result<Vec<u8>, Failure> {
     match request.head.body {
         BodyKind::Absent => Err(ErrorCode::MissingContentLengthHeader.into()),
         BodyKind::Length(bytes) if bytes > body.bytes_max => Err(too_large(body.bytes_max).into()),
@@ -157,11 +157,11 @@ fn read_receipt(text: &str) -> Option<Id> {
     Some(Id(u128::from_be_bytes(bytes)))
 }
 
-fn messages(row: &Operation, messages: &[Received], with_receipts: bool) -> Response {
+fn messages(request: &Request<'_>, row: &Operation, messages: &[Received], with_receipts: bool) -> Response {
     let mut xml = XmlWriter::new();
     if messages.is_empty() {
         xml.element("QueueMessagesList", "");
-        return uncached(xml_response(row, xml));
+        return uncached(document(request, row, xml.finish()));
     }
     xml.open("QueueMessagesList");
     for received in messages {
@@ -175,7 +175,7 @@ fn messages(row: &Operation, messages: &[Received], with_receipts: bool) -> Resp
         xml.close("QueueMessage");
     }
     xml.close("QueueMessagesList");
-    uncached(xml_response(row, xml))
+    uncached(document(request, row, xml.finish()))
 }
 
 fn put_times(xml: &mut XmlWriter, message: &Message) {

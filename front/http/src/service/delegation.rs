@@ -6,10 +6,10 @@ use contract::{ErrorCode, Refusal};
 use env::Timestamp;
 use partition::Failure;
 
-use super::document;
 use crate::auth::user_delegation::KeyName;
 use crate::body::receive;
 use crate::request::Request;
+use crate::respond::document;
 use crate::tokens::Principal;
 use crate::wire::{Body, Response};
 use crate::xml::XmlWriter;
@@ -41,7 +41,7 @@ pub async fn key(
     let delegated = Some(name.delegated_tenant.as_str()).filter(|tenant| !tenant.is_empty());
     xml.optional("SignedDelegatedUserTid", delegated);
     xml.element("Value", value.reveal()).close("UserDelegationKey");
-    Ok(document(row, xml.finish()))
+    Ok(document(request, row, xml.finish()))
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -9,18 +9,13 @@ use super::segment;
 use crate::body::receive;
 use crate::policies;
 use crate::request::Request;
-use crate::wire::{Body, Response, ResponseBody};
+use crate::respond::document;
+use crate::wire::{Body, Response};
 
 pub async fn get(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {
     let name = parse_entities(segment(request)?)?;
     let found = model::find(shell, &request.account.name, &name).await?;
-    let mut response = Response::new(row.status).with_header("Content-Type", "application/xml");
-    let xml = policies::render(&found.head.policies);
-    response.body = match request.head.method() {
-        "HEAD" => ResponseBody::Head { bytes: Some(xml.len() as u64) },
-        _ => ResponseBody::Bytes(xml.into()),
-    };
-    Ok(response)
+    Ok(document(request, row, policies::render(&found.head.policies)))
 }
 
 pub async fn set(
