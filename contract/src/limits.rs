@@ -67,6 +67,15 @@ pub const BLOB_NAME_SEGMENTS_MAX: usize = 254;
 /// Names and values of a resource's metadata together.
 pub const METADATA_BYTES_MAX: usize = 8 * KIB as usize;
 
+/// Tags of a blob, and what one of them may be.
+pub const TAGS_MAX: usize = 10;
+pub const TAG_KEY_CHARS_MAX: usize = 128;
+pub const TAG_VALUE_CHARS_MAX: usize = 256;
+/// `x-ms-tags` as it is sent.
+pub const TAGS_HEADER_BYTES_MAX: usize = 2 * KIB as usize;
+/// AND and OR in an expression over tags.
+pub const TAG_OPERATORS_MAX: usize = 10;
+
 /// Stored access policies of one container, queue, table or share.
 pub const STORED_POLICIES_MAX: usize = 5;
 pub const STORED_POLICY_ID_CHARS_MAX: usize = 64;

@@ -17,6 +17,7 @@ pub mod queue;
 pub mod record;
 pub mod service;
 pub mod table;
+pub mod tags;
 mod turns;
 
 pub use condition::{Conditions, EtagTest};
