@@ -88,8 +88,11 @@ pub const CORS_HEADERS_MAX: usize = 64;
 pub const CORS_PREFIXED_HEADERS_MAX: usize = 2;
 pub const CORS_NAME_CHARS_MAX: usize = 256;
 
-/// Retention of logs and metrics.
+/// Retention of logs and metrics, and of what was deleted.
 pub const RETENTION_DAYS_MAX: u16 = 365;
+
+/// An index or error document of a website.
+pub const WEBSITE_PATH_CHARS_MAX: usize = 255;
 
 /// How far ahead a user delegation key may begin or end.
 pub const DELEGATION_KEY_SECONDS_MAX: u64 = 7 * 24 * 3600;

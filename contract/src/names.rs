@@ -28,10 +28,16 @@ pub struct ContainerName(String);
 
 impl ContainerName {
     pub const ROOT: &'static str = "$root";
-    const SYSTEM: [&'static str; 4] = [Self::ROOT, "$web", "$logs", "$blobchangefeed"];
+    const WEB: &'static str = "$web";
+    const SYSTEM: [&'static str; 4] = [Self::ROOT, Self::WEB, "$logs", "$blobchangefeed"];
 
     pub fn root() -> ContainerName {
         ContainerName(Self::ROOT.to_string())
+    }
+
+    /// What a static website is made of.
+    pub fn web() -> ContainerName {
+        ContainerName(Self::WEB.to_string())
     }
 
     pub fn parse(text: &str) -> Result<ContainerName, Refusal> {

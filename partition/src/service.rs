@@ -8,7 +8,7 @@ use env::Timestamp;
 
 use crate::execute::{Command, Moment, Reader, Shell};
 use crate::key::{self, account};
-use crate::record::service::{CorsRule, Logging, Metrics, ServiceProperties};
+use crate::record::service::{CorsRule, DeleteRetention, Logging, Metrics, ServiceProperties, StaticWebsite};
 
 const KEY: Bytes = Bytes::new();
 
@@ -33,6 +33,9 @@ pub struct Changes {
     pub minute_metrics: Option<Metrics>,
     pub cors: Option<Vec<CorsRule>>,
     pub default_version: Option<String>,
+    /// What is on or off as a whole is replaced by either.
+    pub delete_retention: Option<Option<DeleteRetention>>,
+    pub website: Option<Option<StaticWebsite>>,
 }
 
 impl Changes {
@@ -44,6 +47,8 @@ impl Changes {
             minute_metrics: changes.minute_metrics.unwrap_or(old.minute_metrics),
             cors: changes.cors.unwrap_or(old.cors),
             default_version: changes.default_version.or(old.default_version),
+            delete_retention: changes.delete_retention.unwrap_or(old.delete_retention),
+            website: changes.website.unwrap_or(old.website),
         }
     }
 }

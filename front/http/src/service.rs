@@ -28,6 +28,10 @@ pub async fn set_properties(
     body: &mut Body<'_>,
 ) -> Result<Response, Failure> {
     let changes = properties::parse(request.service, &receive(body).await?)?;
+    if matches!(changes.website, Some(Some(_))) {
+        // Before, so that a website is never on without its container.
+        partition::blob::container::ensure_web(&app.shell, &request.account.name).await?;
+    }
     let command = partition::service::SetServiceProperties::new(&request.account.name, request.service, changes);
     let done = app.shell.execute(&command).await;
     // Also when it is not known whether they changed.

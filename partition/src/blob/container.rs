@@ -104,6 +104,16 @@ impl Command for CreateContainer {
     }
 }
 
+/// Makes the container of the static website, if it is not there.
+pub async fn ensure_web(shell: &Shell, account: &AccountName) -> Result<(), Failure> {
+    let create = CreateContainer::new(account, &ContainerName::web(), Metadata::default(), PublicAccess::Nobody);
+    match shell.execute(&create).await {
+        Err(Failure::Refused(refusal)) if refusal.code == ErrorCode::ContainerAlreadyExists => Ok(()),
+        Err(failure) => Err(failure),
+        Ok(_) => Ok(()),
+    }
+}
+
 /// What Set Container Metadata and Set Container ACL replace, each as a whole.
 pub enum Replacement {
     Metadata(Metadata),

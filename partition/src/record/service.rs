@@ -16,6 +16,27 @@ pub struct ServiceProperties {
     pub cors: Vec<CorsRule>,
     /// Blob: the version of requests that name none.
     pub default_version: Option<String>,
+    /// Blob: deleted blobs are kept for a while; `None` if the policy is off.
+    pub delete_retention: Option<DeleteRetention>,
+    /// Blob: `$web` is served as a website; `None` if it is not.
+    pub website: Option<StaticWebsite>,
+}
+
+/// How long deleted blobs are kept, and whether they may be deleted for good before that.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DeleteRetention {
+    pub days: u16,
+    pub allow_permanent: bool,
+}
+
+/// What a website shows where no blob is named, or none is there.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct StaticWebsite {
+    /// A name, looked for in every directory.
+    pub index_document: Option<String>,
+    /// One document for all paths that have none of their own; never together with the former.
+    pub default_index_path: Option<String>,
+    pub error_path: Option<String>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -69,6 +90,12 @@ mod tag {
     pub const CORS_METHOD: u8 = 7;
     pub const CORS_ALLOWED_HEADER: u8 = 8;
     pub const CORS_EXPOSED_HEADER: u8 = 9;
+    pub const DELETE_RETENTION: u8 = 10;
+    /// There is a website; those after it belong to it.
+    pub const WEBSITE: u8 = 11;
+    pub const INDEX_DOCUMENT: u8 = 12;
+    pub const DEFAULT_INDEX_PATH: u8 = 13;
+    pub const ERROR_PATH: u8 = 14;
 }
 
 impl ServiceProperties {
@@ -91,6 +118,16 @@ impl ServiceProperties {
             ] {
                 values.iter().for_each(|value| fields.bytes(tag, value.as_bytes()));
             }
+        }
+        if let Some(DeleteRetention { days, allow_permanent }) = self.delete_retention {
+            let [high, low] = days.to_be_bytes();
+            fields.bytes(tag::DELETE_RETENTION, &[high, low, u8::from(allow_permanent)]);
+        }
+        if let Some(website) = &self.website {
+            fields.bytes(tag::WEBSITE, &[]);
+            fields.text(tag::INDEX_DOCUMENT, website.index_document.as_deref());
+            fields.text(tag::DEFAULT_INDEX_PATH, website.default_index_path.as_deref());
+            fields.text(tag::ERROR_PATH, website.error_path.as_deref());
         }
         fields.finish()
     }
@@ -125,6 +162,16 @@ impl ServiceProperties {
                 tag::CORS_METHOD => properties.cors.last_mut()?.methods.push(read_text(value)?),
                 tag::CORS_ALLOWED_HEADER => properties.cors.last_mut()?.allowed_headers.push(read_text(value)?),
                 tag::CORS_EXPOSED_HEADER => properties.cors.last_mut()?.exposed_headers.push(read_text(value)?),
+                tag::DELETE_RETENTION => {
+                    let [high, low, allow_permanent] = value else { return None };
+                    let days = u16::from_be_bytes([*high, *low]);
+                    properties.delete_retention =
+                        Some(DeleteRetention { days, allow_permanent: *allow_permanent == 1 });
+                }
+                tag::WEBSITE => properties.website = Some(StaticWebsite::default()),
+                tag::INDEX_DOCUMENT => properties.website.as_mut()?.index_document = Some(read_text(value)?),
+                tag::DEFAULT_INDEX_PATH => properties.website.as_mut()?.default_index_path = Some(read_text(value)?),
+                tag::ERROR_PATH => properties.website.as_mut()?.error_path = Some(read_text(value)?),
                 _ => return None,
             }
         }
@@ -173,8 +220,15 @@ mod tests {
                 CorsRule { origins: vec!["http://a".into()], ..CorsRule::default() },
             ],
             default_version: Some("2019-12-12".into()),
+            delete_retention: Some(DeleteRetention { days: 365, allow_permanent: true }),
+            website: Some(StaticWebsite {
+                index_document: Some("index.html".into()),
+                default_index_path: Some("a/b.html".into()),
+                error_path: Some("404.html".into()),
+            }),
         };
-        for properties in [full.clone(), ServiceProperties::default()] {
+        let bare = ServiceProperties { website: Some(StaticWebsite::default()), ..ServiceProperties::default() };
+        for properties in [full.clone(), bare, ServiceProperties::default()] {
             assert_eq!(ServiceProperties::decode(&properties.encode()).expect("what was written"), properties);
         }
         let whole = full.encode();

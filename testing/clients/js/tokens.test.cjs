@@ -148,9 +148,10 @@ ours("service properties come back as set; CORS as browsers ask", async () => {
   const actual = await fetch(`${ENDPOINT}/${name}/other`, { headers: { origin: "https://a.example", "x-ms-version": "2021-08-06" } });
   assert.equal(actual.headers.get("access-control-allow-origin"), "https://a.example", "also on a refusal");
 
-  await refused(service.setProperties({ staticWebsite: { enabled: true, indexDocument: "index.html" } }), 501, "NotImplemented");
-  await refused(service.setProperties({ deleteRetentionPolicy: { enabled: true, days: 7 } }), 501, "NotImplemented");
-  await service.setProperties({ cors: [] });
+  await service.setProperties({ staticWebsite: { enabled: true, indexDocument: "index.html" }, deleteRetentionPolicy: { enabled: true, days: 7 } });
+  const { staticWebsite, deleteRetentionPolicy } = await service.getProperties();
+  assert.deepEqual([staticWebsite.enabled, staticWebsite.indexDocument, deleteRetentionPolicy.days], [true, "index.html", 7]);
+  await service.setProperties({ cors: [], staticWebsite: { enabled: false }, deleteRetentionPolicy: { enabled: false } });
   assert.deepEqual((await service.getProperties()).cors ?? [], []);
 
   const account = await service.getAccountInfo();

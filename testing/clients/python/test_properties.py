@@ -67,13 +67,19 @@ def test_properties_outlive_the_process(owner):
     assert owner.get_service_properties()["cors"][0].allowed_methods == "GET"
 
 
-@pytest.mark.azurite("accepts what it does not do")
-def test_what_is_not_built_is_refused_in_words(owner, refused):
-    for asked in (dict(static_website=StaticWebsite(enabled=True, index_document="index.html")),
-                  dict(delete_retention_policy=RetentionPolicy(enabled=True, days=7))):
-        with refused(501, "NotImplemented"):
+@pytest.mark.azurite("does not make $web")
+def test_deleted_blobs_and_the_website(owner, refused):
+    owner.set_service_properties(delete_retention_policy=RetentionPolicy(enabled=True, days=7))
+    owner.set_service_properties(static_website=StaticWebsite(enabled=True, index_document="index.html", error_document404_path="404.html"))
+    seen = owner.get_service_properties()
+    assert seen["delete_retention_policy"].enabled and seen["delete_retention_policy"].days == 7
+    website = seen["static_website"]
+    assert (website.enabled, website.index_document, website.error_document404_path) == (True, "index.html", "404.html")
+    assert owner.get_container_client("$web").exists()
+    for asked in (dict(delete_retention_policy=RetentionPolicy(enabled=True, days=366)),
+                  dict(static_website=StaticWebsite(enabled=True, index_document="a", default_index_document_path="b"))):
+        with refused(400, "InvalidXmlDocument"):
             owner.set_service_properties(**asked)
-    # To say that they are off is no more than the truth.
     owner.set_service_properties(static_website=StaticWebsite(enabled=False), delete_retention_policy=OFF)
     seen = owner.get_service_properties()
     assert not seen["static_website"].enabled and not seen["delete_retention_policy"].enabled

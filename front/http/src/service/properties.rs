@@ -2,10 +2,11 @@
 
 use contract::limits::{
     CORS_BYTES_MAX, CORS_HEADERS_MAX, CORS_NAME_CHARS_MAX, CORS_ORIGINS_MAX, CORS_PREFIXED_HEADERS_MAX, CORS_RULES_MAX,
-    RETENTION_DAYS_MAX,
+    RETENTION_DAYS_MAX, WEBSITE_PATH_CHARS_MAX,
 };
+use contract::names::BlobName;
 use contract::{ApiVersion, ErrorCode, Refusal, Service};
-use partition::record::service::{CorsRule, Logging, Metrics, ServiceProperties};
+use partition::record::service::{CorsRule, DeleteRetention, Logging, Metrics, ServiceProperties, StaticWebsite};
 use partition::service::Changes;
 
 use super::elements;
@@ -36,23 +37,58 @@ pub fn parse(service: Service, body: &[u8]) -> Result<Changes, Refusal> {
                 ApiVersion::parse(version).ok_or_else(|| invalid("DefaultServiceVersion is not a version."))?;
                 changes.default_version = Some(version.to_string());
             }
-            _ => only_disabled(element)?,
+            "DeleteRetentionPolicy" => changes.delete_retention = Some(delete_retention(element)?),
+            "StaticWebsite" => changes.website = Some(website(element)?),
+            _ => return Err(Refusal::from(ErrorCode::NotImplemented).with("XmlNodeName", element.name.clone())),
         }
     }
     Ok(changes)
 }
 
-/// What is not built may be named as off, and is refused as on.
-fn only_disabled(element: &Element) -> Result<(), Refusal> {
-    match element.name.as_str() {
-        "ProtocolSettings" => {}
-        _ if boolean(element, "Enabled")? => {}
-        "StaticWebsite" if element.children.len() > 1 => {
-            return Err(invalid("Documents are named while the static website is not enabled."));
+fn delete_retention(element: &Element) -> Result<Option<DeleteRetention>, Refusal> {
+    only_children(element, &["Enabled", "Days", "AllowPermanentDelete"])?;
+    let allow_permanent = element.child("AllowPermanentDelete").is_some() && boolean(element, "AllowPermanentDelete")?;
+    Ok(days(element)?.map(|days| DeleteRetention { days, allow_permanent }))
+}
+
+fn website(element: &Element) -> Result<Option<StaticWebsite>, Refusal> {
+    only_children(element, &["Enabled", "IndexDocument", "DefaultIndexDocumentPath", "ErrorDocument404Path"])?;
+    let path = |name: &str| match element.value(name) {
+        None => Ok(None),
+        Some(path) if path.chars().count() > WEBSITE_PATH_CHARS_MAX || BlobName::parse(path).is_err() => {
+            Err(invalid(format!("{name} is not the name of a blob of at most {WEBSITE_PATH_CHARS_MAX} characters.")))
         }
-        _ => return Ok(()),
+        Some(path) => Ok(Some(path.to_string())),
+    };
+    let website = StaticWebsite {
+        index_document: path("IndexDocument")?,
+        default_index_path: path("DefaultIndexDocumentPath")?,
+        error_path: path("ErrorDocument404Path")?,
+    };
+    if !boolean(element, "Enabled")? {
+        return match website == StaticWebsite::default() {
+            true => Ok(None),
+            false => Err(invalid("Documents are named while the static website is not enabled.")),
+        };
     }
-    Err(Refusal::from(ErrorCode::NotImplemented).with("XmlNodeName", element.name.clone()))
+    if website.index_document.as_ref().is_some_and(|name| name.contains('/')) {
+        return Err(invalid("IndexDocument is a name without a path."));
+    }
+    if website.index_document.is_some() && website.default_index_path.is_some() {
+        return Err(invalid("IndexDocument and DefaultIndexDocumentPath exclude each other."));
+    }
+    Ok(Some(website))
+}
+
+/// Each of these at most once, and nothing else.
+fn only_children(element: &Element, names: &[&str]) -> Result<(), Refusal> {
+    for (at, child) in element.children.iter().enumerate() {
+        let is_twice = element.children[..at].iter().any(|other| other.name == child.name);
+        if is_twice || !names.contains(&child.name.as_str()) {
+            return Err(invalid(format!("{} of {} is unknown or given twice.", child.name, element.name)));
+        }
+    }
+    Ok(())
 }
 
 fn logging(element: &Element) -> Result<Logging, Refusal> {
@@ -93,6 +129,11 @@ fn boolean(element: &Element, name: &str) -> Result<bool, Refusal> {
 fn retention(element: &Element) -> Result<Option<u16>, Refusal> {
     let policy = element.child("RetentionPolicy");
     let policy = policy.ok_or_else(|| invalid(format!("{} has no RetentionPolicy.", element.name)))?;
+    days(policy)
+}
+
+/// `Days` of a policy that is enabled.
+fn days(policy: &Element) -> Result<Option<u16>, Refusal> {
     if !boolean(policy, "Enabled")? {
         return Ok(None);
     }
@@ -171,10 +212,8 @@ pub fn render(service: Service, properties: &ServiceProperties) -> String {
             "DefaultServiceVersion" => {
                 xml.optional("DefaultServiceVersion", properties.default_version.as_deref());
             }
-            // Not built, and so never on.
-            "DeleteRetentionPolicy" | "StaticWebsite" => {
-                xml.open(element).element("Enabled", "false").close(element);
-            }
+            "DeleteRetentionPolicy" => put_delete_retention(&mut xml, properties.delete_retention),
+            "StaticWebsite" => put_website(&mut xml, properties.website.as_ref()),
             _ => {}
         }
     }
@@ -205,6 +244,24 @@ fn put_retention(xml: &mut XmlWriter, days: Option<u16>) {
     xml.open("RetentionPolicy").element("Enabled", word(days.is_some()));
     xml.optional("Days", days.map(|days| days.to_string()).as_deref());
     xml.close("RetentionPolicy");
+}
+
+fn put_delete_retention(xml: &mut XmlWriter, retention: Option<DeleteRetention>) {
+    xml.open("DeleteRetentionPolicy").element("Enabled", word(retention.is_some()));
+    if let Some(DeleteRetention { days, allow_permanent }) = retention {
+        xml.element("Days", &days.to_string()).element("AllowPermanentDelete", word(allow_permanent));
+    }
+    xml.close("DeleteRetentionPolicy");
+}
+
+fn put_website(xml: &mut XmlWriter, website: Option<&StaticWebsite>) {
+    xml.open("StaticWebsite").element("Enabled", word(website.is_some()));
+    if let Some(website) = website {
+        xml.optional("IndexDocument", website.index_document.as_deref());
+        xml.optional("DefaultIndexDocumentPath", website.default_index_path.as_deref());
+        xml.optional("ErrorDocument404Path", website.error_path.as_deref());
+    }
+    xml.close("StaticWebsite");
 }
 
 fn put_cors(xml: &mut XmlWriter, rules: &[CorsRule]) {
@@ -243,7 +300,10 @@ mod tests {
              <RetentionPolicy><Enabled>true</Enabled><Days>7</Days></RetentionPolicy></Logging>\
              <HourMetrics><Version>1.0</Version><Enabled>true</Enabled><IncludeAPIs>false</IncludeAPIs>\
              <RetentionPolicy><Enabled>false</Enabled></RetentionPolicy></HourMetrics>\
-             <Cors>{RULE}</Cors><DefaultServiceVersion>2020-10-02</DefaultServiceVersion>"
+             <Cors>{RULE}</Cors><DeleteRetentionPolicy><Enabled>true</Enabled><Days>365</Days></DeleteRetentionPolicy>\
+             <StaticWebsite><Enabled>true</Enabled><IndexDocument>i.html</IndexDocument>\
+             <ErrorDocument404Path>errors/404.html</ErrorDocument404Path></StaticWebsite>\
+             <DefaultServiceVersion>2020-10-02</DefaultServiceVersion>"
         ));
         let first = parse(Service::Blob, sent.as_bytes()).expect("right").applied_to(ServiceProperties::default());
         let shown = render(Service::Blob, &first);
@@ -252,6 +312,7 @@ mod tests {
             "<HourMetrics><Version>1.0</Version><Enabled>true</Enabled><IncludeAPIs>false</IncludeAPIs><RetentionPolicy><Enabled>false</Enabled></RetentionPolicy></HourMetrics>",
             "<MinuteMetrics><Version>1.0</Version><Enabled>false</Enabled><RetentionPolicy><Enabled>false</Enabled></RetentionPolicy></MinuteMetrics>",
             RULE,
+            "</Cors><DeleteRetentionPolicy><Enabled>true</Enabled><Days>365</Days><AllowPermanentDelete>false</AllowPermanentDelete></DeleteRetentionPolicy><StaticWebsite><Enabled>true</Enabled><IndexDocument>i.html</IndexDocument><ErrorDocument404Path>errors/404.html</ErrorDocument404Path></StaticWebsite><DefaultServiceVersion>",
             "<DefaultServiceVersion>2020-10-02</DefaultServiceVersion>",
         ] {
             assert!(shown.contains(part), "{part} in {shown}");
@@ -314,28 +375,59 @@ mod tests {
                 document("<DefaultServiceVersion>soon</DefaultServiceVersion>"),
                 ErrorCode::InvalidXmlDocument,
             ),
-            (
-                Service::Blob,
-                document("<StaticWebsite><Enabled>true</Enabled></StaticWebsite>"),
-                ErrorCode::NotImplemented,
-            ),
-            (
-                Service::Blob,
-                document("<StaticWebsite><Enabled>false</Enabled><IndexDocument>i</IndexDocument></StaticWebsite>"),
-                ErrorCode::InvalidXmlDocument,
-            ),
-            (
-                Service::Blob,
-                document("<DeleteRetentionPolicy><Enabled>true</Enabled><Days>1</Days></DeleteRetentionPolicy>"),
-                ErrorCode::NotImplemented,
-            ),
             (Service::File, document("<ProtocolSettings><Smb /></ProtocolSettings>"), ErrorCode::NotImplemented),
         ] {
             assert_eq!(parse(service, text.as_bytes()).err().map(|refusal| refusal.code), Some(code), "{text}");
         }
-        let off = document(
-            "<StaticWebsite><Enabled>false</Enabled></StaticWebsite><DeleteRetentionPolicy><Enabled>false</Enabled></DeleteRetentionPolicy>",
-        );
-        assert_eq!(parse(Service::Blob, off.as_bytes()), Ok(Changes::default()));
+    }
+
+    #[test]
+    fn deleted_blobs_and_the_website() {
+        let retention = |inner: &str| document(&format!("<DeleteRetentionPolicy>{inner}</DeleteRetentionPolicy>"));
+        let website = |inner: &str| document(&format!("<StaticWebsite>{inner}</StaticWebsite>"));
+        let long = "i".repeat(256);
+        for text in [
+            retention(""),
+            retention("<Enabled>true</Enabled>"),
+            retention("<Enabled>true</Enabled><Days>0</Days>"),
+            retention("<Enabled>true</Enabled><Days>366</Days>"),
+            retention("<Enabled>true</Enabled><Days>-1</Days>"),
+            retention("<Enabled>true</Enabled><Days>1</Days><Days>2</Days>"),
+            retention("<Enabled>true</Enabled><Days>1</Days><AllowPermanentDelete>maybe</AllowPermanentDelete>"),
+            retention("<Enabled>true</Enabled><Days>1</Days><Months>1</Months>"),
+            website(""),
+            website("<Enabled>false</Enabled><IndexDocument>i</IndexDocument>"),
+            website("<Enabled>false</Enabled><ErrorDocument404Path>e</ErrorDocument404Path>"),
+            website("<Enabled>true</Enabled><IndexDocument>a/i</IndexDocument>"),
+            website(&format!("<Enabled>true</Enabled><IndexDocument>{long}</IndexDocument>")),
+            website(
+                "<Enabled>true</Enabled><IndexDocument>i</IndexDocument><DefaultIndexDocumentPath>a</DefaultIndexDocumentPath>",
+            ),
+            website("<Enabled>true</Enabled><Index>i</Index>"),
+        ] {
+            let refused = parse(Service::Blob, text.as_bytes()).err().map(|refusal| refusal.code);
+            assert_eq!(refused, Some(ErrorCode::InvalidXmlDocument), "{text}");
+        }
+
+        let on = ServiceProperties {
+            delete_retention: Some(DeleteRetention { days: 7, allow_permanent: true }),
+            website: Some(StaticWebsite {
+                default_index_path: Some("app/index.html".into()),
+                ..StaticWebsite::default()
+            }),
+            ..ServiceProperties::default()
+        };
+        let shown = render(Service::Blob, &on);
+        assert_eq!(parse(Service::Blob, shown.as_bytes()).expect("ours").applied_to(Default::default()), on);
+        // What is not named stays, what is named as off goes.
+        let changed =
+            |inner: &str| parse(Service::Blob, document(inner).as_bytes()).expect("right").applied_to(on.clone());
+        assert_eq!(changed("<Cors />"), on);
+        let kept = changed("<DeleteRetentionPolicy><Enabled>false</Enabled><Days>9</Days></DeleteRetentionPolicy>");
+        assert_eq!(kept, ServiceProperties { delete_retention: None, ..on.clone() });
+        let kept = changed("<StaticWebsite><Enabled>false</Enabled></StaticWebsite>");
+        assert_eq!(kept, ServiceProperties { website: None, ..on.clone() });
+        let bare = changed("<StaticWebsite><Enabled>true</Enabled><IndexDocument /></StaticWebsite>");
+        assert_eq!(bare.website, Some(StaticWebsite::default()));
     }
 }
