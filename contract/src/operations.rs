@@ -251,6 +251,28 @@ pub struct AccountSas {
     pub letters: Letters,
 }
 
+/// What an operation does to a blob that is there. What stands in its way is in `partition/src/gate.rs`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Effect {
+    /// Nothing: it looks at the blob without its content, or not at all.
+    Nothing,
+    /// Reads its content.
+    Reads,
+    /// Takes a snapshot.
+    Snapshots,
+    /// Is about its lease.
+    Leases,
+    /// Sets what lies beside a version and is no part of it: tags, tier, immutability.
+    Marks,
+    /// Adds blocks that are no part of it yet.
+    Stages,
+    /// Puts a new state in the place of the old one, which stays where versions are kept.
+    Replaces,
+    /// Changes the state in place, without a version.
+    Alters,
+    Deletes,
+}
+
 /// What the role behind a bearer token must grant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TokenNeeds {
@@ -291,7 +313,10 @@ pub struct Operation {
     pub status: u16,
     pub etag: ReturnsEtag,
     pub conditions: Conditions,
+    /// Is `x-ms-if-tags` judged as well?
+    pub judges_tags: bool,
     pub lease: LeaseCheck,
+    pub effect: Effect,
     pub account_sas: AccountSas,
     pub service_sas: Letters,
     pub token: TokenNeeds,
@@ -306,7 +331,7 @@ pub struct Operation {
 }
 
 impl Operation {
-    /// The columns every row has. Reads are GET and HEAD; no body; nobody anonymous; not built: the rest of a row says otherwise.
+    /// The columns every row has. Conditions of blobs are on tags, too; reads are GET and HEAD; no body; no effect; nobody anonymous; not built: the rest of a row says otherwise.
     #[allow(clippy::too_many_arguments)] // the columns
     const fn row(
         id: OperationId,
@@ -333,7 +358,9 @@ impl Operation {
             status,
             etag,
             conditions,
+            judges_tags: matches!(on, Resource::Blob) && !matches!(conditions, Conditions::Never),
             lease,
+            effect: Effect::Nothing,
             account_sas,
             service_sas,
             token: TokenNeeds::AsAccountSas,
@@ -347,6 +374,14 @@ impl Operation {
 
     const fn built(self) -> Operation {
         Operation { built: true, ..self }
+    }
+
+    const fn without_tags(self) -> Operation {
+        Operation { judges_tags: false, ..self }
+    }
+
+    const fn does(self, effect: Effect) -> Operation {
+        Operation { effect, ..self }
     }
 
     const fn body(self, bytes_max: u64) -> Operation {
@@ -618,6 +653,13 @@ mod tests {
                 row.id
             );
             assert!((200..300).contains(&row.status), "{:?}", row.id);
+            if row.on == Resource::Blob && row.access == Access::Write && row.id != OperationId::UndeleteBlob {
+                let is_said = row.effect != Effect::Nothing || row.id == OperationId::AbortCopyBlob;
+                assert!(is_said, "{:?} writes: what does it do to a blob that is there?", row.id);
+            }
+            if row.lease == LeaseCheck::Acts && row.on == Resource::Blob {
+                assert_eq!(row.effect, Effect::Leases, "{:?}", row.id);
+            }
         }
     }
 

@@ -1,5 +1,5 @@
 //! The checks every operation on a blob or container shares, in their order: the container is there, the blob is there, the lease
-//! agrees, the conditions hold. What each operation asks of them stands in its row.
+//! agrees, the conditions hold, those on tags last, and the blob's state lets the operation do what it does. What each operation asks of them stands in its row.
 
 use contract::names::LeaseId;
 use contract::operations::{Conditions as Rule, Operation, Resource};
@@ -7,6 +7,7 @@ use contract::{ApiVersion, ErrorCode, Refusal};
 use env::Timestamp;
 
 use crate::condition::{Conditions, Current, judge_read, judge_write};
+use crate::gate;
 use crate::lease;
 
 /// What a request says of the resource it wants to find.
@@ -16,6 +17,8 @@ pub struct Expectation {
     pub version: ApiVersion,
     pub conditions: Conditions,
     pub lease_id: Option<LeaseId>,
+    /// What the operation replaces or deletes stays as a version.
+    pub keeps_versions: bool,
 }
 
 impl Expectation {
@@ -38,12 +41,18 @@ impl Expectation {
         let lease = current.and_then(|current| current.lease);
         lease::judge_use(lease, self.lease_id.as_ref(), row.lease, codes, now)?;
         match (row.conditions, current) {
-            // Tags are refused by name where they are sent, and tables judge their own.
+            // Tables judge their own.
             (Rule::Never | Rule::OnTags | Rule::IfMatchRequired, _) => Ok(()),
             (Rule::OnRead, Some(current)) => judge_read(&self.conditions, self.version, current),
             (Rule::OnRead, None) => Err(missing.into()),
             (Rule::OnWrite, current) => judge_write(&self.conditions, current, None),
             (Rule::OnCreate, current) => judge_write(&self.conditions, current, Some(exists)),
+        }?;
+        // What is not there has no tags.
+        let tags = current.map_or(&[][..], |current| current.tags);
+        if self.conditions.if_tags.as_ref().is_some_and(|expression| !expression.holds(tags)) {
+            return Err(ErrorCode::ConditionNotMet.into());
         }
+        current.map_or(Ok(()), |current| gate::judge(row.effect, current.state, self.keeps_versions))
     }
 }

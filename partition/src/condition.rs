@@ -8,7 +8,9 @@ use contract::{ApiVersion, ErrorCode, Refusal};
 use env::Timestamp;
 
 use crate::etag::ETag;
+use crate::gate::State;
 use crate::lease::Lease;
+use crate::tags::TagExpression;
 
 /// The conditional headers of one request.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -17,6 +19,8 @@ pub struct Conditions {
     pub if_none_match: Option<EtagTest>,
     pub if_modified_since: Option<Timestamp>,
     pub if_unmodified_since: Option<Timestamp>,
+    /// Judged after the others; see `checks.rs`.
+    pub if_tags: Option<TagExpression>,
 }
 
 /// What stands in If-Match or If-None-Match.
@@ -60,6 +64,8 @@ pub struct Current<'a> {
     pub etag: ETag,
     pub last_modified: Timestamp,
     pub lease: Option<&'a Lease>,
+    pub tags: &'a [(String, String)],
+    pub state: State,
 }
 
 impl Conditions {

@@ -10,6 +10,7 @@ pub mod content;
 pub mod directory;
 pub mod etag;
 pub mod execute;
+pub mod gate;
 pub mod key;
 pub mod lease;
 pub mod list;

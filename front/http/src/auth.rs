@@ -8,7 +8,7 @@ mod shared_key;
 mod strings;
 pub mod user_delegation;
 
-use contract::operations::{Access, Anonymous, Operation, TokenNeeds};
+use contract::operations::{Access, Anonymous, Operation, OperationId, Resource, TokenNeeds};
 use contract::{ApiVersion, ErrorCode, Refusal, Service};
 
 use partition::{Failure, Shell};
@@ -140,11 +140,44 @@ pub async fn authorize(
     row: &Operation,
     credential: &Credential,
 ) -> Result<Grant, Failure> {
+    let grant = permit(shell, tokens, request, row, credential).await?;
+    for also in also_done(request, row) {
+        permit(shell, tokens, request, also, credential).await?;
+    }
+    if request.address.secondary && row.access == Access::Write {
+        return Err(ErrorCode::WriteOperationNotSupportedOnSecondary.into());
+    }
+    Ok(grant)
+}
+
+/// What a request does by its headers, beside its own operation: the operations that would do it alone, whose rights it takes.
+fn also_done<'a>(request: &'a Request<'_>, row: &'a Operation) -> impl Iterator<Item = &'static Operation> + 'a {
+    const HEADERS: [(OperationId, &[&str]); 2] = [
+        (OperationId::SetBlobTags, &["x-ms-tags", "x-ms-if-tags"]),
+        (
+            OperationId::SetBlobImmutabilityPolicy,
+            &["x-ms-immutability-policy-until-date", "x-ms-immutability-policy-mode", "x-ms-legal-hold"],
+        ),
+    ];
+    let done = HEADERS.into_iter().filter(move |(_, names)| {
+        let is_sent = names.iter().any(|name| request.header(name).is_some());
+        row.on == Resource::Blob && is_sent
+    });
+    done.filter_map(|(id, _)| Service::Blob.rows().iter().find(|row| row.id == id))
+}
+
+async fn permit(
+    shell: &Shell,
+    tokens: Option<&Tokens>,
+    request: &Request<'_>,
+    row: &Operation,
+    credential: &Credential,
+) -> Result<Grant, Failure> {
     let reader = Grant { may_overwrite: false, overrides_headers: false };
     if row.anonymous == Anonymous::Always {
         return Ok(reader);
     }
-    let grant = match credential {
+    Ok(match credential {
         Credential::AccountKey if row.token == TokenNeeds::Delegation => {
             return Err(failed("Only a bearer token may ask for this: a key has no name to lend.").into());
         }
@@ -160,11 +193,7 @@ pub async fn authorize(
         }
         // Quirk: old versions do not admit that the resource is there.
         Credential::Anonymous => return Err(ErrorCode::ResourceNotFound.into()),
-    };
-    if request.address.secondary && row.access == Access::Write {
-        return Err(ErrorCode::WriteOperationNotSupportedOnSecondary.into());
-    }
-    Ok(grant)
+    })
 }
 
 fn of_token(

@@ -112,8 +112,7 @@ fn refuse_missing_version(request: &Request<'_>, row: &Operation) -> Result<(), 
 
 /// A condition that an operation would not judge must not be taken for one that held.
 pub fn refuse_unsupported_conditions(request: &Request<'_>, row: &Operation) -> Result<(), Refusal> {
-    const CONDITIONS: [&str; 5] =
-        ["if-match", "if-none-match", "if-modified-since", "if-unmodified-since", "x-ms-if-tags"];
+    const CONDITIONS: [&str; 4] = ["if-match", "if-none-match", "if-modified-since", "if-unmodified-since"];
     let judged = match row.conditions {
         Rule::Never | Rule::OnTags => 0,
         Rule::IfMatchRequired => 1,
@@ -121,8 +120,9 @@ pub fn refuse_unsupported_conditions(request: &Request<'_>, row: &Operation) -> 
     };
     let is_write = row.access == contract::operations::Access::Write;
     // Caches put dates and ETags on reads of anything; where they are not judged on a read, answering in full is right.
-    let unjudged = CONDITIONS[judged..].iter().filter(|name| is_write || name.starts_with("x-ms-"));
-    match unjudged.copied().find(|name| request.header(name).is_some()) {
+    let unjudged = CONDITIONS[judged..].iter().copied().filter(|_| is_write);
+    let tags = Some("x-ms-if-tags").filter(|_| !row.judges_tags);
+    match unjudged.chain(tags).find(|name| request.header(name).is_some()) {
         Some(name) => Err(Refusal::from(ErrorCode::ConditionHeadersNotSupported).with("HeaderName", name)),
         None => Ok(()),
     }

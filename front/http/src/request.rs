@@ -9,6 +9,7 @@ use contract::{ApiVersion, Refusal, Service};
 use env::{Id, Timestamp};
 use partition::checks::Expectation;
 use partition::record::service::ServiceProperties;
+use partition::tags::{Dialect, TagExpression};
 use partition::{Conditions, EtagTest};
 
 use crate::account::Account;
@@ -113,7 +114,8 @@ impl Request<'_> {
     /// The conditional headers and the lease id, to be held against what is there.
     pub fn expectation(&self, operation: &'static Operation) -> Result<Expectation, Refusal> {
         let lease_id = self.lease_id("x-ms-lease-id")?;
-        Ok(Expectation { operation, version: self.version, conditions: self.conditions()?, lease_id })
+        let (version, conditions) = (self.version, self.conditions()?);
+        Ok(Expectation { operation, version, conditions, lease_id, keeps_versions: false })
     }
 
     pub fn lease_id(&self, name: &'static str) -> Result<Option<LeaseId>, Refusal> {
@@ -130,21 +132,30 @@ impl Request<'_> {
             let joined = values.join(",");
             EtagTest::parse(&joined).map(Some).ok_or_else(|| Refusal::bad_header(name, joined))
         };
-        let date = |name: &'static str| {
+        let single = |name: &'static str| {
             let mut values = self.head.headers(name);
             match (values.next(), values.next()) {
-                (None, _) => Ok(None),
-                (Some(text), None) => {
-                    Timestamp::parse_http_date(text).map(Some).ok_or_else(|| Refusal::bad_header(name, text))
-                }
                 (Some(text), Some(_)) => Err(Refusal::bad_header(name, text)),
+                (text, _) => Ok(text),
             }
+        };
+        let date = |name: &'static str| {
+            let parse = |text| Timestamp::parse_http_date(text).ok_or_else(|| Refusal::bad_header(name, text));
+            single(name)?.map(parse).transpose()
+        };
+        let tags = |name: &'static str| {
+            let parse = |text| {
+                let expression = TagExpression::parse(text, Dialect::Condition);
+                expression.map_err(|reason| Refusal::bad_header(name, text).with("Reason", reason))
+            };
+            single(name)?.map(parse).transpose()
         };
         Ok(Conditions {
             if_match: etag("If-Match")?,
             if_none_match: etag("If-None-Match")?,
             if_modified_since: date("If-Modified-Since")?,
             if_unmodified_since: date("If-Unmodified-Since")?,
+            if_tags: tags("x-ms-if-tags")?,
         })
     }
 }

@@ -11,13 +11,20 @@ use crate::condition::Current;
 use crate::directory::{self, Named, load, put};
 use crate::etag::ETag;
 use crate::execute::{Command, Failure, Moment, Reader, Shell};
+use crate::gate::State;
 use crate::key;
 use crate::lease::{self, Acted, LeaseAction};
 use crate::record::{ContainerHead, PublicAccess, StoredPolicy};
 
 impl ContainerHead {
     pub fn current(&self) -> Current<'_> {
-        Current { etag: self.etag, last_modified: self.last_modified, lease: self.lease.as_ref() }
+        Current {
+            etag: self.etag,
+            last_modified: self.last_modified,
+            lease: self.lease.as_ref(),
+            tags: &[],
+            state: State::NONE,
+        }
     }
 }
 

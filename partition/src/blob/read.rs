@@ -10,12 +10,19 @@ use crate::checks::Expectation;
 use crate::condition::Current;
 use crate::content::ContentReader;
 use crate::execute::{Failure, Reader, Shell};
+use crate::gate::State;
 use crate::key;
 use crate::record::{BlobHead, BlobKind};
 
 impl BlobHead {
     pub fn current(&self) -> Current<'_> {
-        Current { etag: self.etag, last_modified: self.last_modified, lease: self.lease.as_ref() }
+        Current {
+            etag: self.etag,
+            last_modified: self.last_modified,
+            lease: self.lease.as_ref(),
+            tags: &[],
+            state: State::NONE,
+        }
     }
 
     /// 409 for an operation of another type of blob.

@@ -342,6 +342,7 @@ pub async fn blocks(
         }
         None if uncommitted.is_empty() => return Err(ErrorCode::BlobNotFound.into()),
         None if expectation.lease_id.is_some() => return Err(lease::OF_BLOB.not_present.into()),
+        None if expectation.conditions.if_tags.is_some() => return Err(ErrorCode::ConditionNotMet.into()),
         None => {}
     }
     let committed = load_blocks(&reader, head.as_ref()).await?.0;

@@ -19,7 +19,13 @@ fn conditions(text: &str) -> Conditions {
     conditions
 }
 
-const CURRENT: Current = Current { etag: ETag(0x10), last_modified: Timestamp::from_ticks(1_000_000_001), lease: None }; // 100.0000001 s
+const CURRENT: Current = Current {
+    etag: ETag(0x10),
+    last_modified: Timestamp::from_ticks(1_000_000_001),
+    lease: None,
+    tags: &[],
+    state: State::NONE,
+}; // 100.0000001 s
 
 fn answer(result: Result<(), Refusal>) -> String {
     match result {

@@ -54,7 +54,7 @@ pub async fn append(
 
 pub async fn seal(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {
     let (name, blob) = (request.container()?, request.blob()?);
-    refuse_unbuilt(request, &["x-ms-if-tags"], &["snapshot", "versionid"])?;
+    refuse_unbuilt(request, &[], &["snapshot", "versionid"])?;
     let change = Change::Seal { position: number(request, "x-ms-blob-condition-appendpos")? };
     let expectation = request.expectation(row)?;
     let container = container::find(shell, &request.account.name, &name).await?;

@@ -19,10 +19,9 @@ use crate::request::Request;
 use crate::wire::{Body, BodyError, BodyKind, Response};
 
 /// What Put Blob may ask for and does not get yet.
-pub const UNBUILT_ON_WRITE: [&str; 13] = [
+pub const UNBUILT_ON_WRITE: [&str; 12] = [
     "x-ms-copy-source",
     "x-ms-tags",
-    "x-ms-if-tags",
     "x-ms-access-tier",
     "x-ms-encryption-key",
     "x-ms-encryption-key-sha256",
@@ -154,7 +153,7 @@ pub fn put_hash(response: &mut Response, version: ApiVersion, expected: &Expecte
 
 pub async fn delete(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {
     let (name, blob) = (request.container()?, request.blob()?);
-    refuse_unbuilt(request, &["x-ms-if-tags"], &["snapshot", "versionid", "deletetype"])?;
+    refuse_unbuilt(request, &[], &["snapshot", "versionid", "deletetype"])?;
     match request.header("x-ms-delete-snapshots") {
         // There are no snapshots, so deleting them too is deleting the blob.
         None | Some("include") => {}

@@ -10,8 +10,7 @@ use super::{put_metadata, refuse_unbuilt, stamp};
 use crate::request::Request;
 use crate::wire::Response;
 
-const UNBUILT: [&str; 4] =
-    ["x-ms-if-tags", "x-ms-encryption-key", "x-ms-encryption-key-sha256", "x-ms-encryption-scope"];
+const UNBUILT: [&str; 3] = ["x-ms-encryption-key", "x-ms-encryption-key-sha256", "x-ms-encryption-scope"];
 
 pub async fn set_metadata(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {
     refuse_unbuilt(request, &UNBUILT, &["snapshot", "versionid"])?;
@@ -53,7 +52,7 @@ async fn change(
 
 pub async fn get_metadata(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {
     let (name, blob, expectation) = (request.container()?, request.blob()?, request.expectation(row)?);
-    refuse_unbuilt(request, &UNBUILT[..3], &["snapshot", "versionid"])?;
+    refuse_unbuilt(request, &UNBUILT[..2], &["snapshot", "versionid"])?;
     let container = container::find(shell, &request.account.name, &name).await?;
     let read = model::properties(shell, &container.group, &blob, &expectation).await;
     let head = container.settle(shell, read).await?;

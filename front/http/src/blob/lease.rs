@@ -8,13 +8,12 @@ use partition::blob::lease::LeaseBlob;
 use partition::lease::{Acted, Lease, LeaseAction, LeaseState};
 use partition::{ETag, Failure, Shell};
 
-use super::{refuse_unbuilt, stamp};
+use super::stamp;
 use crate::request::Request;
 use crate::wire::Response;
 
 pub async fn of_blob(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {
     let (name, blob) = (request.container()?, request.blob()?);
-    refuse_unbuilt(request, &["x-ms-if-tags"], &[])?;
     for parameter in ["snapshot", "versionid"] {
         if let Some(value) = request.query.get(parameter) {
             return Err(Refusal::bad_query(parameter, value, "A snapshot or version cannot be leased.").into());

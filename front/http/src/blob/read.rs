@@ -15,8 +15,7 @@ use crate::auth::Grant;
 use crate::request::Request;
 use crate::wire::{Response, ResponseBody};
 
-const UNBUILT_ON_READ: [&str; 4] =
-    ["x-ms-if-tags", "x-ms-encryption-key", "x-ms-encryption-key-sha256", "x-ms-structured-body"];
+const UNBUILT_ON_READ: [&str; 3] = ["x-ms-encryption-key", "x-ms-encryption-key-sha256", "x-ms-structured-body"];
 
 pub async fn get(
     shell: &Shell,

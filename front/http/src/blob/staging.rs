@@ -89,7 +89,7 @@ pub async fn get_block_list(
     row: &'static Operation,
 ) -> Result<Response, Failure> {
     let (name, blob) = (request.container()?, request.blob()?);
-    refuse_unbuilt(request, &["x-ms-if-tags"], &["snapshot", "versionid"])?;
+    refuse_unbuilt(request, &[], &["snapshot", "versionid"])?;
     let (committed, uncommitted) = match request.query.get("blocklisttype") {
         None | Some("committed") => (true, false),
         Some("uncommitted") => (false, true),

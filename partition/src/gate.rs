@@ -1,0 +1,90 @@
+//! What the state of a blob forbids: an archived one has no content at hand, a held one must stay as it is, and one that a copy is still
+//! making belongs to that copy.
+//!
+//! Every operation's row says what it does to a blob that is there (`Effect`), and `checks.rs` asks here before any command decides: no
+//! command can forget it. A further reason to refuse is a field of `State` and a column of the table in the tests.
+
+use contract::operations::Effect;
+use contract::{ErrorCode, Refusal};
+
+/// What of a blob's state may stand in the way, at the moment it is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct State {
+    /// In the archive, also while it is on its way out.
+    pub archived: bool,
+    pub legal_hold: bool,
+    /// Under a policy that has not run out.
+    pub immutable: bool,
+    /// A copy has begun to make it and has not ended. From then on only that copy changes it.
+    pub copying: bool,
+}
+
+impl State {
+    pub const NONE: State = State { archived: false, legal_hold: false, immutable: false, copying: false };
+}
+
+/// May an operation with this effect go on? `kept`: what it takes away stays as a version.
+pub fn judge(effect: Effect, state: State, kept: bool) -> Result<(), Refusal> {
+    let of_copy = !matches!(effect, Effect::Nothing | Effect::Reads);
+    let of_content = !matches!(effect, Effect::Nothing | Effect::Leases | Effect::Marks | Effect::Deletes);
+    let takes_away = match effect {
+        Effect::Alters => true,
+        Effect::Replaces | Effect::Deletes => !kept,
+        _ => false,
+    };
+    if state.copying && of_copy {
+        return Err(ErrorCode::PendingCopyOperation.into());
+    }
+    if state.legal_hold && takes_away {
+        return Err(ErrorCode::BlobImmutableDueToLegalHold.into());
+    }
+    if state.immutable && takes_away {
+        return Err(ErrorCode::BlobImmutableDueToPolicy.into());
+    }
+    if state.archived && of_content {
+        return Err(ErrorCode::BlobArchived.into());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_cell() {
+        use Effect::*;
+        // a: archived, h: held, i: immutable, c: copying; in capitals what is refused also where versions are kept.
+        for (effect, refused) in [
+            (Nothing, ""),
+            (Reads, "A"),
+            (Snapshots, "AC"),
+            (Leases, "C"),
+            (Marks, "C"),
+            (Stages, "AC"),
+            (Replaces, "AhiC"),
+            (Alters, "AHIC"),
+            (Deletes, "hiC"),
+        ] {
+            let none = State::NONE;
+            for kept in [false, true] {
+                assert_eq!(judge(effect, none, kept), Ok(()));
+                for (letter, state, code) in [
+                    ('a', State { archived: true, ..none }, ErrorCode::BlobArchived),
+                    ('h', State { legal_hold: true, ..none }, ErrorCode::BlobImmutableDueToLegalHold),
+                    ('i', State { immutable: true, ..none }, ErrorCode::BlobImmutableDueToPolicy),
+                    ('c', State { copying: true, ..none }, ErrorCode::PendingCopyOperation),
+                ] {
+                    let always = refused.contains(letter.to_ascii_uppercase());
+                    let expected = always || !kept && refused.contains(letter);
+                    let code = expected.then_some(code);
+                    assert_eq!(
+                        judge(effect, state, kept).err().map(|refusal| refusal.code),
+                        code,
+                        "{effect:?} {letter}"
+                    );
+                }
+            }
+        }
+    }
+}
