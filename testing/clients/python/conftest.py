@@ -15,6 +15,7 @@ import pytest
 from azure.core.exceptions import HttpResponseError
 from azure.storage.blob import BlobServiceClient
 
+import issuer
 import server as servers
 
 _real_getaddrinfo = socket.getaddrinfo
@@ -99,6 +100,12 @@ def start():
     yield start
     for one in running:
         one.__exit__(None, None, None)
+
+
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory):
+    """A certificate for this machine and its key, as files."""
+    return issuer.certificate(tmp_path_factory.mktemp("tls"))
 
 
 def client(endpoint, credential=servers.KEY, **options):

@@ -1,7 +1,6 @@
 """Ways to reach the server: development storage, host style, the secondary, https, the async client, new versions."""
 
 import os
-import subprocess
 
 import pytest
 from azure.storage.blob import BlobServiceClient
@@ -78,17 +77,6 @@ def test_async_client(endpoint, tools):
             await container.delete_container()
 
     asyncio.run(run())
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tls")
-    cert, key = folder / "cert.pem", folder / "key.pem"
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
-         "-addext", "subjectAltName=DNS:localhost,DNS:*.blob.localhost,IP:127.0.0.1", "-keyout", key, "-out", cert],
-        check=True, capture_output=True)
-    return cert, key
 
 
 def test_https(start, certificate, tools):
