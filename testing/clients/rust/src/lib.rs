@@ -23,6 +23,33 @@ pub fn table_endpoint() -> String {
     std::env::var("LAZULI_TABLE_ENDPOINT").expect("LAZULI_TABLE_ENDPOINT names the server; see ../with-server")
 }
 
+/// The other ways to the Blob service: host style, and both styles over https where a server speaks it (../with-server --tokens).
+pub fn other_endpoints() -> Vec<String> {
+    let host_style = |scheme: &str, url: &str| {
+        let port = url.rsplit(':').next().and_then(|rest| rest.split('/').next()).expect("a port").to_string();
+        format!("{scheme}://{ACCOUNT}.blob.localhost:{port}")
+    };
+    let mut all = vec![host_style("http", &endpoint())];
+    if let Ok(secure) = std::env::var("LAZULI_TOKENS_ENDPOINT") {
+        all.push(host_style("https", &secure));
+        all.push(secure);
+    }
+    all
+}
+
+/// What the clients send with: it knows that `*.localhost` is this machine (RFC 6761 section 6.3; not every resolver does), and trusts the
+/// server's certificate. `agent` is the name the client goes by.
+pub fn http(agent: &str) -> reqwest::Client {
+    provide_tls();
+    let here = ([127, 0, 0, 1], 0).into(); // the port is the URL's
+    let mut builder = reqwest::Client::builder().user_agent(agent).resolve(&format!("{ACCOUNT}.blob.localhost"), here);
+    if let Ok(path) = std::env::var("LAZULI_CERTIFICATE") {
+        let pem = std::fs::read(path).expect("LAZULI_CERTIFICATE is a file");
+        builder = builder.tls_certs_merge([reqwest::Certificate::from_pem(&pem).expect("a certificate")]);
+    }
+    builder.build().expect("an HTTP client")
+}
+
 /// An account SAS for blobs with these permissions, good for the rest of this century.
 pub fn account_sas(permissions: &str) -> String {
     sas("b", permissions)
@@ -42,6 +69,14 @@ fn sas(service: &str, permissions: &str) -> String {
     let signature = BASE64.encode(mac.finalize().into_bytes());
     let escaped = signature.replace('+', "%2B").replace('/', "%2F").replace('=', "%3D");
     format!("sv={version}&ss={service}&srt=sco&sp={permissions}&se={}&sig={escaped}", expiry.replace(':', "%3A"))
+}
+
+/// For the clients that cannot make containers.
+pub async fn make_container(endpoint: &str, name: &str) {
+    let url = format!("{endpoint}/{name}?restype=container&{}", account_sas("c"));
+    let request = http("").put(url).header("x-ms-version", "2021-12-02").header("content-length", "0");
+    let answer = request.send().await.expect("an answer");
+    assert_eq!(answer.status().as_u16(), 201, "{answer:?}");
 }
 
 /// A container name no other test has.

@@ -1,18 +1,23 @@
 //! The official client. It takes tokens of the directory or a URL with a SAS; here it gets an account SAS.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, num::NonZero, sync::Arc};
 
-use azure_core::http::{Etag, RequestContent, StatusCode, Url};
+use azure_core::http::{ClientOptions, Etag, RequestContent, StatusCode, Transport, Url};
 use azure_storage_blob::{
-    BlobContainerClient, BlobServiceClient, StorageError,
+    BlobClient, BlobContainerClient, BlobServiceClient, BlobServiceClientOptions, StorageError,
     models::{
-        BlobClientDeleteOptions, BlobClientDownloadOptions, BlobClientGetPropertiesOptions,
-        BlobClientGetPropertiesResultHeaders, BlobContainerClientGetPropertiesResultHeaders,
-        BlobContainerClientListBlobsOptions, BlockBlobClientUploadOptions, StorageErrorCode,
+        AppendBlobClientAppendBlockOptions, AppendBlobClientAppendBlockResultHeaders, AppendBlobClientSealOptions,
+        BlobClientAcquireLeaseOptions, BlobClientAcquireLeaseResultHeaders, BlobClientBreakLeaseOptions,
+        BlobClientBreakLeaseResultHeaders, BlobClientChangeLeaseResultHeaders, BlobClientDeleteOptions,
+        BlobClientDownloadOptions, BlobClientGetPropertiesOptions, BlobClientGetPropertiesResultHeaders,
+        BlobClientSetMetadataOptions, BlobClientSetPropertiesOptions, BlobContainerClientAcquireLeaseResultHeaders,
+        BlobContainerClientDeleteOptions, BlobContainerClientGetPropertiesResultHeaders,
+        BlobContainerClientListBlobsOptions, BlobType, BlockBlobClientCommitBlockListOptions,
+        BlockBlobClientUploadOptions, BlockListType, BlockLookupList, LeaseState, StorageErrorCode,
     },
 };
-use futures::TryStreamExt;
-use lazuli_clients::{account_sas, endpoint, fresh_name, provide_tls};
+use futures::{TryStreamExt, future::try_join_all};
+use lazuli_clients::{account_sas, endpoint, fresh_name, http, other_endpoints, provide_tls};
 
 fn service(permissions: &str) -> BlobServiceClient {
     provide_tls();
@@ -128,4 +133,245 @@ async fn a_token_that_may_only_read() {
     let outcome = blob.upload(content(b"changed"), None).await;
     refused(outcome, StatusCode::Forbidden, StorageErrorCode::AuthorizationPermissionMismatch);
     container.delete(None).await.expect("deleted");
+}
+
+const MINE: &str = "11111111-2222-4333-8444-555555555555";
+const OTHER: &str = "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee";
+
+async fn text(blob: &BlobClient) -> String {
+    let body = blob.download(None).await.expect("downloaded").body.collect().await.expect("a body");
+    String::from_utf8(body.to_vec()).expect("text")
+}
+
+async fn lease_state(blob: &BlobClient) -> Option<LeaseState> {
+    blob.get_properties(None).await.expect("properties").lease_state().expect("a header")
+}
+
+/// B6: one holder. B7: without its id nothing is written.
+#[tokio::test]
+async fn leases_of_blobs() {
+    let container = container("leases").await;
+    let blob = container.blob_client("b");
+    let etag = blob.upload(content(b"1"), None).await.expect("uploaded").etag;
+
+    let mine = BlobClientAcquireLeaseOptions { proposed_lease_id: Some(MINE.into()), ..Default::default() };
+    let lease = blob.acquire_lease(60, Some(mine)).await.expect("acquired").lease_id().expect("a header");
+    assert_eq!(lease.as_deref(), Some(MINE));
+    let outcome = blob.acquire_lease(15, None).await;
+    refused(outcome, StatusCode::Conflict, StorageErrorCode::LeaseAlreadyPresent);
+    blob.renew_lease(MINE.into(), None).await.expect("renewed");
+
+    let under = |lease: &str| BlockBlobClientUploadOptions { lease_id: Some(lease.into()), ..Default::default() };
+    let without = blob.upload(content(b"2"), None).await;
+    refused(without, StatusCode::PreconditionFailed, StorageErrorCode::LeaseIdMissing);
+    let wrong = blob.upload(content(b"2"), Some(under(OTHER))).await;
+    refused(wrong, StatusCode::PreconditionFailed, StorageErrorCode::LeaseIdMismatchWithBlobOperation);
+    let read = BlobClientDownloadOptions { lease_id: Some(OTHER.into()), ..Default::default() };
+    let wrong = blob.download(Some(read)).await;
+    refused(wrong, StatusCode::PreconditionFailed, StorageErrorCode::LeaseIdMismatchWithBlobOperation);
+    assert_eq!(text(&blob).await, "1");
+    assert_eq!(blob.get_properties(None).await.expect("properties").etag().expect("a header"), etag);
+
+    blob.upload(content(b"2"), Some(under(MINE))).await.expect("with the id");
+    let metadata = HashMap::from([("a".to_string(), "1".to_string())]);
+    refused(blob.set_metadata(&metadata, None).await, StatusCode::PreconditionFailed, StorageErrorCode::LeaseIdMissing);
+    let with_id = BlobClientSetMetadataOptions { lease_id: Some(MINE.into()), ..Default::default() };
+    blob.set_metadata(&metadata, Some(with_id)).await.expect("with the id");
+
+    let changed = blob.change_lease(MINE.into(), OTHER.into(), None).await.expect("changed");
+    assert_eq!(changed.lease_id().expect("a header").as_deref(), Some(OTHER));
+    let old = blob.release_lease(MINE.into(), None).await;
+    refused(old, StatusCode::Conflict, StorageErrorCode::LeaseIdMismatchWithLeaseOperation);
+    let long = BlobClientBreakLeaseOptions { break_period: Some(60), ..Default::default() };
+    let left = blob.break_lease(Some(long)).await.expect("breaking").lease_time().expect("a header");
+    assert!(left.is_some_and(|seconds| (1..=60).contains(&seconds)), "{left:?}");
+    assert_eq!(lease_state(&blob).await, Some(LeaseState::Breaking));
+    let at_once = BlobClientBreakLeaseOptions { break_period: Some(0), ..Default::default() };
+    blob.break_lease(Some(at_once)).await.expect("broken");
+    assert_eq!(lease_state(&blob).await, Some(LeaseState::Broken));
+    let lost = blob.upload(content(b"3"), Some(under(OTHER))).await;
+    refused(lost, StatusCode::PreconditionFailed, StorageErrorCode::LeaseLost);
+
+    let lease = blob.acquire_lease(-1, None).await.expect("acquired").lease_id().expect("a header").expect("an id");
+    blob.release_lease(lease, None).await.expect("released");
+    blob.delete(None).await.expect("deleted");
+    container.delete(None).await.expect("deleted");
+}
+
+#[tokio::test]
+async fn one_of_many_acquires_the_lease() {
+    let container = container("one-holder").await;
+    let blob = container.blob_client("b");
+    blob.upload(content(b"1"), None).await.expect("uploaded");
+    let outcomes = futures::future::join_all((0..16).map(|_| blob.acquire_lease(60, None))).await;
+    assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1);
+    for outcome in outcomes.into_iter().filter(|outcome| outcome.is_err()) {
+        refused(outcome, StatusCode::Conflict, StorageErrorCode::LeaseAlreadyPresent);
+    }
+    container.delete(None).await.expect("deleted");
+}
+
+/// B9: the lease of a container guards its deletion.
+#[tokio::test]
+async fn leases_of_containers() {
+    let container = container("container-lease").await;
+    let lease =
+        container.acquire_lease(15, None).await.expect("acquired").lease_id().expect("a header").expect("an id");
+    container.renew_lease(lease.clone(), None).await.expect("renewed");
+    container.change_lease(lease, MINE.into(), None).await.expect("changed");
+    container.blob_client("b").upload(content(b"1"), None).await.expect("blobs are free");
+    refused(container.delete(None).await, StatusCode::PreconditionFailed, StorageErrorCode::LeaseIdMissing);
+    container.break_lease(None).await.expect("breaking");
+    container.release_lease(MINE.into(), None).await.expect("released");
+    container.acquire_lease(-1, None).await.expect("acquired");
+    container.break_lease(None).await.expect("an infinite lease breaks at once");
+    let lost = BlobContainerClientDeleteOptions { lease_id: Some(MINE.into()), ..Default::default() };
+    refused(
+        container.delete(Some(lost)).await,
+        StatusCode::PreconditionFailed,
+        StorageErrorCode::LeaseIdMismatchWithContainerOperation,
+    );
+    container.delete(None).await.expect("deleted");
+}
+
+#[tokio::test]
+async fn blocks() {
+    let container = container("blocks").await;
+    let blob = container.blob_client("b");
+    let blocks = blob.block_blob_client();
+    let stage = async |id: &[u8], text: &str| {
+        blocks.stage_block(id, text.len() as u64, content(text.as_bytes()), None).await.map(drop)
+    };
+    try_join_all([("1", "one "), ("2", "two "), ("3", "three ")].map(|(id, text)| stage(id.as_bytes(), text)))
+        .await
+        .expect("staged");
+    refused(blob.download(None).await, StatusCode::NotFound, StorageErrorCode::BlobNotFound);
+
+    let latest = |ids: &[&str]| {
+        let ids = ids.iter().map(|id| id.as_bytes().to_vec()).collect();
+        BlockLookupList { latest: Some(ids), ..Default::default() }
+    };
+    let commit = async |list: BlockLookupList, options| {
+        blocks.commit_block_list(list.try_into().expect("XML"), options).await.map(drop)
+    };
+    commit(latest(&["1", "2", "3"]), None).await.expect("committed");
+    assert_eq!(text(&blob).await, "one two three ");
+
+    stage(b"2", "TWO ").await.expect("staged");
+    stage(b"4", "FOUR ").await.expect("staged");
+    let list = blocks.get_block_list(BlockListType::All, None).await.expect("a list").into_model().expect("XML");
+    let names = |list: Option<Vec<azure_storage_blob::models::Block>>| -> Vec<(Vec<u8>, i64)> {
+        let each = list.unwrap_or_default().into_iter();
+        each.map(|block| (block.name.expect("a name"), block.size.expect("a size"))).collect()
+    };
+    let expected = [("1", 4), ("2", 4), ("3", 6)].map(|(id, size)| (id.as_bytes().to_vec(), size));
+    assert_eq!(names(list.committed_blocks), expected);
+    let expected = [("2", 4), ("4", 5)].map(|(id, size)| (id.as_bytes().to_vec(), size));
+    assert_eq!(names(list.uncommitted_blocks), expected);
+
+    // A block is looked for where the list says, and nowhere else.
+    let only = |id: &str| Some(vec![id.as_bytes().to_vec()]);
+    for wrong in [
+        BlockLookupList { committed: only("4"), ..Default::default() },
+        BlockLookupList { uncommitted: only("1"), ..Default::default() },
+        latest(&["5"]),
+    ] {
+        refused(commit(wrong, None).await, StatusCode::BadRequest, StorageErrorCode::InvalidBlockList);
+    }
+    assert_eq!(text(&blob).await, "one two three ");
+    let stale = BlockBlobClientCommitBlockListOptions { if_match: Some("\"0x1\"".into()), ..Default::default() };
+    let outcome = commit(latest(&["4"]), Some(stale)).await;
+    refused(outcome, StatusCode::PreconditionFailed, StorageErrorCode::ConditionNotMet);
+    let old = BlockLookupList { committed: only("2"), ..Default::default() };
+    commit(old, None).await.expect("committed");
+    assert_eq!(text(&blob).await, "two ");
+
+    // What the client cuts by itself.
+    let body: Vec<u8> = (0..3_000_000u32).map(|n| (n * 31 % 251) as u8).collect();
+    let cut = BlockBlobClientUploadOptions {
+        parallel: NonZero::new(4),
+        partition_size: NonZero::new(1 << 20),
+        ..Default::default()
+    };
+    blob.upload(content(&body), Some(cut)).await.expect("uploaded");
+    assert_eq!(blob.download(None).await.expect("downloaded").body.collect().await.expect("a body").as_ref(), body);
+    let list = blocks.get_block_list(BlockListType::Committed, None).await.expect("a list").into_model().expect("XML");
+    assert_eq!(list.committed_blocks.expect("blocks").len(), 3);
+    container.delete(None).await.expect("deleted");
+}
+
+#[tokio::test]
+async fn append_blobs() {
+    let container = container("append").await;
+    let blob = container.blob_client("log");
+    let log = blob.append_blob_client();
+    log.create(None).await.expect("created");
+    let words = ["one ", "two ", "three "];
+    let mut length = 0;
+    for (n, word) in (1..).zip(words) {
+        let at = AppendBlobClientAppendBlockOptions { append_position: Some(length), ..Default::default() };
+        let answer = log.append_block(content(word.as_bytes()), word.len() as u64, Some(at)).await.expect("appended");
+        assert_eq!(answer.blob_append_offset().expect("a header"), Some(length.to_string()));
+        assert_eq!(answer.blob_committed_block_count().expect("a header"), Some(n));
+        length += word.len() as i64;
+    }
+    let elsewhere = AppendBlobClientAppendBlockOptions { append_position: Some(1), ..Default::default() };
+    let outcome = log.append_block(content(b"x"), 1, Some(elsewhere)).await;
+    refused(outcome, StatusCode::PreconditionFailed, StorageErrorCode::AppendPositionConditionNotMet);
+    let too_much = AppendBlobClientAppendBlockOptions { max_size: Some(length), ..Default::default() };
+    let outcome = log.append_block(content(b"x"), 1, Some(too_much)).await;
+    refused(outcome, StatusCode::PreconditionFailed, StorageErrorCode::MaxBlobSizeConditionNotMet);
+    assert_eq!(text(&blob).await, words.concat());
+
+    let end = AppendBlobClientSealOptions { append_position: Some(length), ..Default::default() };
+    log.seal(Some(end)).await.expect("sealed");
+    let error = log.append_block(content(b"x"), 1, None).await.err().expect("sealed");
+    let error: StorageError = error.try_into().expect("an answer of the service");
+    assert_eq!(error.error_code.as_ref().map(AsRef::as_ref), Some("BlobIsSealed"));
+    let seen = blob.get_properties(None).await.expect("properties");
+    assert_eq!(seen.blob_type().expect("a header"), Some(BlobType::AppendBlob));
+    assert_eq!(seen.is_sealed().expect("a header"), Some(true));
+    container.delete(None).await.expect("deleted");
+}
+
+#[tokio::test]
+async fn metadata_and_properties() {
+    let container = container("properties").await;
+    let blob = container.blob_client("b");
+    blob.upload(content(b"0123456789"), None).await.expect("uploaded");
+    let metadata = HashMap::from([("hello".to_string(), "World".to_string())]);
+    blob.set_metadata(&metadata, None).await.expect("set");
+    let properties = BlobClientSetPropertiesOptions {
+        blob_content_type: Some("text/plain".into()),
+        blob_content_language: Some("de".into()),
+        ..Default::default()
+    };
+    blob.set_properties(Some(properties)).await.expect("set");
+    let seen = blob.get_properties(None).await.expect("properties");
+    assert_eq!(seen.metadata().expect("metadata"), metadata);
+    assert_eq!(seen.content_type().expect("a header").as_deref(), Some("text/plain"));
+    assert_eq!(seen.content_language().expect("a header").as_deref(), Some("de"));
+    let part = BlobClientDownloadOptions { range: Some((2u64..5).into()), ..Default::default() };
+    let part = blob.download(Some(part)).await.expect("downloaded").body.collect().await.expect("a body");
+    assert_eq!(part.as_ref(), b"234");
+    container.delete(None).await.expect("deleted");
+}
+
+#[tokio::test]
+async fn host_style_and_https() {
+    for url in other_endpoints() {
+        let transport = Some(Transport::new(Arc::new(http("azsdk-rust-storage_blob"))));
+        let options = BlobServiceClientOptions {
+            client_options: ClientOptions { transport, ..Default::default() },
+            ..Default::default()
+        };
+        let with_token = Url::parse(&format!("{url}?{}", account_sas("rwdlac"))).expect("a URL");
+        let service = BlobServiceClient::new(with_token, None, Some(options)).expect("a client");
+        let container = service.blob_container_client(&fresh_name("ways"));
+        container.create(None).await.unwrap_or_else(|error| panic!("{url}: {error}"));
+        let blob = container.blob_client("dir/a b");
+        blob.upload(content(b"hello"), None).await.expect("uploaded");
+        assert_eq!(text(&blob).await, "hello");
+        container.delete(None).await.expect("deleted");
+    }
 }

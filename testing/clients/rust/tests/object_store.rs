@@ -2,24 +2,21 @@
 
 use std::sync::Arc;
 
-use azure_core::http::Url;
-use azure_storage_blob::BlobServiceClient;
 use bytes::Bytes;
 use futures::TryStreamExt;
-use lazuli_clients::{ACCOUNT, KEY, account_sas, endpoint, fresh_name, provide_tls};
+use lazuli_clients::{ACCOUNT, KEY, endpoint, fresh_name, http, make_container, other_endpoints};
 use object_store::{
-    Error, GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutMode, PutPayload, UpdateVersion,
+    ClientOptions, Error, GetOptions, GetRange, MultipartUpload, ObjectStore, ObjectStoreExt, PutMode, PutPayload,
+    UpdateVersion,
     azure::{MicrosoftAzure, MicrosoftAzureBuilder},
+    client::{HttpClient, HttpConnector},
     path::Path,
 };
 
-/// This client cannot make containers; the official one does it.
+/// This client cannot make containers.
 async fn container(word: &str) -> String {
-    provide_tls();
     let name = fresh_name(word);
-    let url = Url::parse(&format!("{}?{}", endpoint(), account_sas("rwdlac"))).expect("a URL");
-    let service = BlobServiceClient::new(url, None, None).expect("a client");
-    service.blob_container_client(&name).create(None).await.expect("a container");
+    make_container(&endpoint(), &name).await;
     name
 }
 
@@ -115,6 +112,27 @@ async fn writers_that_compete() {
     assert_eq!(read(&store, &path).await, "80");
 }
 
+/// Parts are blocks: nothing is seen of them before the upload is completed, nor after it was given up.
+#[tokio::test]
+async fn uploads_in_parts() {
+    let store = store("parts").await;
+    let path = Path::from("dir/large");
+    let part = |n: u8| vec![n; 5_000_000 + usize::from(n)];
+    let mut upload = store.put_multipart(&path).await.expect("begun");
+    let parts: Vec<_> = (1..=4).map(|n| upload.put_part(part(n).into())).collect();
+    futures::future::try_join_all(parts).await.expect("parts");
+    assert!(matches!(store.head(&path).await, Err(Error::NotFound { .. })));
+    let put = upload.complete().await.expect("completed");
+    let meta = store.head(&path).await.expect("found");
+    assert_eq!((meta.size, meta.e_tag), (20_000_010, put.e_tag));
+    assert_eq!(read(&store, &path).await, (1..=4).flat_map(part).collect::<Vec<u8>>());
+
+    let mut given_up = store.put_multipart(&path).await.expect("begun");
+    given_up.put_part(part(9).into()).await.expect("a part");
+    given_up.abort().await.expect("given up");
+    assert_eq!(store.head(&path).await.expect("found").size, 20_000_010);
+}
+
 #[tokio::test]
 async fn listing() {
     let store = store("listing").await;
@@ -160,4 +178,33 @@ async fn emulator_settings() {
         .expect("a store");
     store.put(&Path::from("b"), payload(b"1")).await.expect("put");
     assert_eq!(read(&store, &Path::from("b")).await, "1");
+}
+
+#[derive(Debug)]
+struct Connector;
+
+impl HttpConnector for Connector {
+    fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
+        Ok(HttpClient::new(http("object_store/")))
+    }
+}
+
+#[tokio::test]
+async fn host_style_and_https() {
+    for url in other_endpoints() {
+        let ways = fresh_name("ways");
+        make_container(&url, &ways).await;
+        let store = MicrosoftAzureBuilder::new()
+            .with_endpoint(url.clone())
+            .with_allow_http(true)
+            .with_account(ACCOUNT)
+            .with_access_key(KEY)
+            .with_container_name(ways)
+            .with_http_connector(Connector)
+            .build()
+            .expect("a store");
+        let path = Path::from("dir/a b");
+        store.put(&path, payload(b"hello")).await.unwrap_or_else(|error| panic!("{url}: {error}"));
+        assert_eq!(read(&store, &path).await, "hello");
+    }
 }
