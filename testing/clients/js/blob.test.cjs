@@ -1,35 +1,19 @@
 // The slice through @azure/storage-blob: the same ground as ../python, shorter.
-// The server is named by LAZULI_BLOB_ENDPOINT (../with-server sets it); modules are found through NODE_PATH.
 "use strict";
 
 const assert = require("node:assert/strict");
 const crypto = require("node:crypto");
-const dns = require("node:dns");
 const { test, before, after } = require("node:test");
 const { Readable } = require("node:stream");
 const {
   AccountSASPermissions, AccountSASResourceTypes, AccountSASServices, AnonymousCredential, BlobServiceClient, SASProtocol,
-  StorageSharedKeyCredential, generateAccountSASQueryParameters, newPipeline,
+  StorageSharedKeyCredential, generateAccountSASQueryParameters,
 } = require("@azure/storage-blob");
+const { ACCOUNT, ENDPOINT, KEY, ONE_TRY, collect, connect, credential, freshName, refused, service } = require("./common.cjs");
 
-const ENDPOINT = process.env.LAZULI_BLOB_ENDPOINT;
 const AZURITE = process.env.LAZULI_TEST_SERVER === "azurite";
-const ACCOUNT = "devstoreaccount1";
-const KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 const MIB = 1024 * 1024;
 const HOUR = 3600 * 1000;
-
-// `*.localhost` is this machine (RFC 6761 section 6.3); not every resolver knows.
-const lookup = dns.lookup;
-dns.lookup = (host, ...rest) => lookup(host.endsWith(".localhost") ? "127.0.0.1" : host, ...rest);
-
-const credential = new StorageSharedKeyCredential(ACCOUNT, KEY);
-const ONE_TRY = { retryOptions: { maxTries: 1 } };
-const connect = (url, who = credential) => new BlobServiceClient(url, newPipeline(who, ONE_TRY));
-const service = connect(ENDPOINT);
-
-let number = 0;
-const freshName = () => `js${number++}-${crypto.randomBytes(6).toString("hex")}`;
 
 let container;
 before(async () => {
@@ -40,21 +24,6 @@ after(() => container.deleteIfExists());
 
 // A peer's known difference is not this suite's business.
 const notOnAzurite = (name, body) => test(name, { skip: AZURITE && "the peer differs" }, body);
-
-async function refused(promise, status, code) {
-  await assert.rejects(promise, (error) => {
-    const seen = error.code ?? error.details?.errorCode ?? error.response?.headers?.get("x-ms-error-code");
-    assert.equal(error.statusCode, status, `${error.statusCode} ${seen}, expected ${status} ${code}`);
-    if (code) assert.equal(seen, code);
-    return true;
-  });
-}
-
-async function collect(pages) {
-  const all = [];
-  for await (const one of pages) all.push(one);
-  return all;
-}
 
 async function smoke(client) {
   const one = client.getContainerClient(freshName());
@@ -297,6 +266,24 @@ test("connection strings and development storage", async () => {
 
 test("host style", async () => {
   await smoke(connect(`http://${ACCOUNT}.blob.localhost:${new URL(ENDPOINT).port}`));
+});
+
+test("https", { skip: !process.env.LAZULI_TOKENS_ENDPOINT && "no server that speaks it" }, async () => {
+  const secure = process.env.LAZULI_TOKENS_ENDPOINT;
+  await smoke(connect(secure));
+  await smoke(connect(`https://${ACCOUNT}.blob.localhost:${new URL(secure).port}`));
+});
+
+test("properties and metadata set later", async () => {
+  const blob = container.getBlockBlobClient("set-later");
+  const { etag } = await blob.upload("x", 1, { metadata: { old: "1" } });
+  const second = await blob.setMetadata({ a: "1" });
+  const third = await blob.setHTTPHeaders({ blobContentType: "text/plain", blobContentLanguage: "de" });
+  assert.equal(new Set([etag, second.etag, third.etag]).size, 3);
+  await refused(blob.setMetadata({}, { conditions: { ifMatch: etag } }), 412, "ConditionNotMet");
+  await refused(blob.setHTTPHeaders({}, { conditions: { ifMatch: etag } }), 412, "ConditionNotMet");
+  const seen = await blob.getProperties();
+  assert.deepEqual([seen.metadata, seen.contentType, seen.contentLanguage, seen.etag], [{ a: "1" }, "text/plain", "de", third.etag]);
 });
 
 test("a large body as one stream", async () => {

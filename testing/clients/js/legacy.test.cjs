@@ -4,6 +4,7 @@
 const assert = require("node:assert/strict");
 const crypto = require("node:crypto");
 const { test } = require("node:test");
+const { PassThrough, Readable } = require("node:stream");
 const { promisify } = require("node:util");
 
 let storage;
@@ -48,6 +49,128 @@ test("legacy client", { skip: storage === null && "azure-storage is not installe
   const containers = await call("listContainersSegmentedWithPrefix", container, null, { include: "metadata" });
   assert.deepEqual(containers.entries.map((c) => [c.name, c.metadata]), [[container, { hello: "world" }]]);
   await call("deleteContainer", container);
+});
+
+const blobs = () => {
+  const service = storage.createBlobService(
+    `DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=${KEY};BlobEndpoint=${ENDPOINT};`);
+  return (name, ...rest) => promisify(service[name]).call(service, ...rest);
+};
+const withContainer = async (story) => {
+  const call = blobs(), container = `legacy-${crypto.randomBytes(6).toString("hex")}`;
+  await call("createContainer", container);
+  await story(call, container);
+  await call("deleteContainer", container);
+};
+const legacyTest = (name, story) => test(`legacy client, ${name}`, { skip: storage === null && "azure-storage is not installed" }, () => withContainer(story));
+const OTHER = "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee";
+
+legacyTest("metadata and properties", async (call, container) => {
+  const first = await call("createBlockBlobFromText", container, "b", "0123456789", { contentSettings: { contentType: "text/plain" } });
+  const second = await call("setBlobMetadata", container, "b", { Hello: "World" });
+  assert.deepEqual((await call("getBlobMetadata", container, "b")).metadata, { Hello: "World" });
+  const third = await call("setBlobProperties", container, "b", { contentType: "text/x-odd", contentLanguage: "de", cacheControl: "no-store" });
+  assert.equal(new Set([first.etag, second.etag, third.etag]).size, 3);
+  const seen = await call("getBlobProperties", container, "b");
+  const { contentType, contentLanguage, cacheControl } = seen.contentSettings;
+  assert.deepEqual([contentType, contentLanguage, cacheControl, seen.etag], ["text/x-odd", "de", "no-store", third.etag]);
+  assert.deepEqual(seen.metadata, { Hello: "World" });
+  const stale = { accessConditions: storage.AccessCondition.generateIfMatchCondition(first.etag) };
+  await assert.rejects(call("setBlobMetadata", container, "b", {}, stale), { statusCode: 412, code: "ConditionNotMet" });
+  await assert.rejects(call("setBlobProperties", container, "b", {}, stale), { statusCode: 412, code: "ConditionNotMet" });
+  assert.equal(await call("getBlobToText", container, "b", { rangeStart: 2, rangeEnd: 4 }), "234");
+  assert.equal((await call("doesBlobExist", container, "absent")).exists, false);
+
+  await call("setContainerMetadata", container, { of: "legacy" });
+  assert.deepEqual((await call("getContainerMetadata", container)).metadata, { of: "legacy" });
+  await call("setContainerAcl", container, { p: { Permissions: "r", Expiry: new Date(Date.now() + 3600e3) } });
+  assert.equal((await call("getContainerAcl", container)).signedIdentifiers.p.Permissions, "r");
+});
+
+// B6, B7: as they were written down for the version of 2012 that leases came with.
+legacyTest("leases of blobs", async (call, container) => {
+  await call("createBlockBlobFromText", container, "b", "1");
+  const { id } = await call("acquireLease", container, "b", { leaseDuration: 60 });
+  await assert.rejects(call("acquireLease", container, "b"), { statusCode: 409, code: "LeaseAlreadyPresent" });
+  await call("renewLease", container, "b", id);
+  const put = (text, leaseId) => call("createBlockBlobFromText", container, "b", text, { leaseId });
+  await assert.rejects(put("2"), { statusCode: 412, code: "LeaseIdMissing" });
+  await assert.rejects(put("2", OTHER), { statusCode: 412, code: "LeaseIdMismatchWithBlobOperation" });
+  await put("2", id);
+  await assert.rejects(call("setBlobMetadata", container, "b", { a: "1" }), { statusCode: 412, code: "LeaseIdMissing" });
+  assert.equal(await call("getBlobToText", container, "b"), "2");
+  await assert.rejects(call("getBlobProperties", container, "b", { leaseId: OTHER }), { statusCode: 412 });
+  const seen = await call("getBlobProperties", container, "b", { leaseId: id });
+  assert.deepEqual([seen.lease.state, seen.lease.status, seen.lease.duration], ["leased", "locked", "fixed"]);
+
+  assert.equal((await call("changeLease", container, "b", id, OTHER)).id, OTHER);
+  await assert.rejects(call("renewLease", container, "b", id), { statusCode: 409, code: "LeaseIdMismatchWithLeaseOperation" });
+  assert.ok(Number((await call("breakLease", container, "b", { leaseBreakPeriod: 30 })).time) <= 30);
+  await assert.rejects(call("renewLease", container, "b", OTHER), { statusCode: 409, code: "LeaseIsBrokenAndCannotBeRenewed" });
+  await call("releaseLease", container, "b", OTHER);
+  assert.equal((await call("getBlobProperties", container, "b")).lease.state, "available");
+});
+
+legacyTest("leases of containers", async (call, container) => {
+  const { id } = await call("acquireLease", container, null);
+  await assert.rejects(call("acquireLease", container, null), { statusCode: 409, code: "LeaseAlreadyPresent" });
+  await call("createBlockBlobFromText", container, "b", "its blobs are free");
+  await call("setContainerMetadata", container, { a: "1" });
+  await assert.rejects(call("setContainerMetadata", container, {}, { leaseId: OTHER }), { statusCode: 412, code: "LeaseIdMismatchWithContainerOperation" });
+  await assert.rejects(call("deleteContainer", container), { statusCode: 412, code: "LeaseIdMissing" });
+  await call("renewLease", container, null, id);
+  await call("changeLease", container, null, id, OTHER);
+  await call("breakLease", container, null, { leaseBreakPeriod: 0 });
+  await assert.rejects(call("renewLease", container, null, OTHER), { statusCode: 409, code: "LeaseIsBrokenAndCannotBeRenewed" });
+  await call("acquireLease", container, null, { leaseDuration: 15, proposedLeaseId: OTHER });
+  await call("releaseLease", container, null, OTHER);
+});
+
+legacyTest("blocks", async (call, container) => {
+  const stage = (block, text) => call("createBlockFromText", block, container, "b", text);
+  const commit = (list, options) => call("commitBlocks", container, "b", list, options ?? {});
+  const both = async () => {
+    const { CommittedBlocks = [], UncommittedBlocks = [] } = await call("listBlocks", container, "b", storage.BlobUtilities.BlockListFilter.ALL);
+    return [CommittedBlocks, UncommittedBlocks].map((blocks) => blocks.map((block) => [block.Name, Number(block.Size)]));
+  };
+  await Promise.all([stage("1", "one "), stage("2", "two "), stage("3", "three ")]);
+  assert.deepEqual(await both(), [[], [["1", 4], ["2", 4], ["3", 6]]]);
+  const made = await commit({ LatestBlocks: ["1", "2", "3"] }, { metadata: { a: "1" } });
+  assert.equal(await call("getBlobToText", container, "b"), "one two three ");
+  await stage("2", "TWO ");
+  await stage("4", "FOUR ");
+  assert.deepEqual(await both(), [[["1", 4], ["2", 4], ["3", 6]], [["2", 4], ["4", 5]]]);
+  // A block is looked for where the list says, and nowhere else.
+  for (const wrong of [{ CommittedBlocks: ["4"] }, { UncommittedBlocks: ["1"] }, { LatestBlocks: ["5"] }])
+    await assert.rejects(commit(wrong), { statusCode: 400, code: "InvalidBlockList" });
+  const stale = { accessConditions: storage.AccessCondition.generateIfNoneMatchCondition(made.etag) };
+  await assert.rejects(commit({ LatestBlocks: ["4"] }, stale), { statusCode: 412, code: "ConditionNotMet" });
+  await commit({ CommittedBlocks: ["2"], UncommittedBlocks: ["4"] });
+  const content = await call("getBlobToText", container, "b");
+  assert.ok(["two FOUR ", "FOUR two "].includes(content), content); // the client groups them by kind
+
+  const large = crypto.randomBytes(3_000_000);
+  await call("createBlockBlobFromStream", container, "large", Readable.from([large]), large.length, { blockSize: 500_000 });
+  const sink = new PassThrough(), received = [];
+  sink.on("data", (piece) => received.push(piece));
+  await call("getBlobToStream", container, "large", sink);
+  assert.deepEqual(Buffer.concat(received), large);
+});
+
+legacyTest("append blobs", async (call, container) => {
+  await call("createOrReplaceAppendBlob", container, "log", { metadata: { a: "1" } });
+  await call("appendBlockFromText", container, "log", "one ");
+  await call("appendBlockFromText", container, "log", "two ", { appendPosition: 4, maxBlobSize: 8 });
+  await assert.rejects(call("appendBlockFromText", container, "log", "x", { appendPosition: 4 }), { statusCode: 412, code: "AppendPositionConditionNotMet" });
+  await assert.rejects(call("appendBlockFromText", container, "log", "x", { maxBlobSize: 8 }), { statusCode: 412, code: "MaxBlobSizeConditionNotMet" });
+  await call("appendFromText", container, "log", "three");
+  assert.equal(await call("getBlobToText", container, "log"), "one two three");
+  const seen = await call("getBlobProperties", container, "log");
+  assert.deepEqual([seen.blobType, Number(seen.committedBlockCount)], ["AppendBlob", 3]);
+  const { id } = await call("acquireLease", container, "log", { leaseDuration: 15 });
+  await assert.rejects(call("appendBlockFromText", container, "log", "x"), { statusCode: 412, code: "LeaseIdMissing" });
+  await call("appendBlockFromText", container, "log", "!", { leaseId: id });
+  await call("deleteBlob", container, "log", { leaseId: id });
 });
 
 test("legacy client, queues", { skip: storage === null && "azure-storage is not installed" }, async () => {
