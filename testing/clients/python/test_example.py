@@ -17,3 +17,20 @@ def test_background_jobs(queue_endpoint):
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "all 12 jobs are done" in ran.stdout
+
+
+def test_blob_concurrency(endpoint):
+    """E3: the three strategies, and what is refused."""
+    folder = EXAMPLES / "blob-concurrency"
+    environment = dict(os.environ, AZURE_STORAGE_CONNECTION_STRING=servers.connection_string(endpoint))
+    ran = subprocess.run([sys.executable, str(folder / "demo.py")], env=environment, capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert ran.stdout == (folder / "README.md").read_text().split("```text\n")[1].split("```")[0]
+
+
+def test_table_concurrency(endpoint, table_endpoint):
+    environment = dict(os.environ, AZURE_STORAGE_CONNECTION_STRING=servers.connection_string(endpoint) + f"TableEndpoint={table_endpoint};")
+    ran = subprocess.run([sys.executable, str(EXAMPLES / "table-concurrency" / "demo.py")], env=environment, capture_output=True, text=True,
+                         timeout=120)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "refused with 412 UpdateConditionNotSatisfied" in ran.stdout and "refused with 409 LeaseAlreadyPresent" in ran.stdout

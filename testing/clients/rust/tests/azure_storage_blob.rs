@@ -6,13 +6,15 @@ use azure_core::http::{ClientOptions, Etag, RequestContent, StatusCode, Transpor
 use azure_storage_blob::{
     BlobClient, BlobContainerClient, BlobServiceClient, BlobServiceClientOptions, StorageError,
     models::{
-        AppendBlobClientAppendBlockOptions, AppendBlobClientAppendBlockResultHeaders, AppendBlobClientSealOptions,
-        BlobClientAcquireLeaseOptions, BlobClientAcquireLeaseResultHeaders, BlobClientBreakLeaseOptions,
-        BlobClientBreakLeaseResultHeaders, BlobClientChangeLeaseResultHeaders, BlobClientDeleteOptions,
-        BlobClientDownloadOptions, BlobClientGetPropertiesOptions, BlobClientGetPropertiesResultHeaders,
-        BlobClientSetMetadataOptions, BlobClientSetPropertiesOptions, BlobContainerClientAcquireLeaseResultHeaders,
-        BlobContainerClientDeleteOptions, BlobContainerClientGetPropertiesResultHeaders,
-        BlobContainerClientListBlobsOptions, BlobType, BlockBlobClientCommitBlockListOptions,
+        AccountKind, AppendBlobClientAppendBlockOptions, AppendBlobClientAppendBlockResultHeaders,
+        AppendBlobClientSealOptions, BlobClientAcquireLeaseOptions, BlobClientAcquireLeaseResultHeaders,
+        BlobClientBreakLeaseOptions, BlobClientBreakLeaseResultHeaders, BlobClientChangeLeaseResultHeaders,
+        BlobClientDeleteOptions, BlobClientDownloadOptions, BlobClientGetAccountInfoResultHeaders,
+        BlobClientGetPropertiesOptions, BlobClientGetPropertiesResultHeaders, BlobClientSetMetadataOptions,
+        BlobClientSetPropertiesOptions, BlobContainerClientAcquireLeaseResultHeaders, BlobContainerClientDeleteOptions,
+        BlobContainerClientGetAccountInfoResultHeaders, BlobContainerClientGetPropertiesResultHeaders,
+        BlobContainerClientListBlobsOptions, BlobServiceClientGetAccountInfoResultHeaders,
+        BlobServiceClientListContainersOptions, BlobType, BlockBlobClientCommitBlockListOptions,
         BlockBlobClientUploadOptions, BlockListType, BlockLookupList, LeaseState, StorageErrorCode,
     },
 };
@@ -354,6 +356,33 @@ async fn metadata_and_properties() {
     let part = BlobClientDownloadOptions { range: Some((2u64..5).into()), ..Default::default() };
     let part = blob.download(Some(part)).await.expect("downloaded").body.collect().await.expect("a body");
     assert_eq!(part.as_ref(), b"234");
+    container.delete(None).await.expect("deleted");
+}
+
+#[tokio::test]
+async fn the_account() {
+    let service = service("rwdlac");
+    let container = container("account").await;
+    let name = container.url().path_segments().expect("segments").next_back().expect("a name").to_string();
+    let options = BlobServiceClientListContainersOptions { prefix: Some(name.clone()), ..Default::default() };
+    let listed: Vec<_> = service.list_containers(Some(options)).expect("a pager").try_collect().await.expect("a list");
+    assert_eq!(listed.iter().map(|one| one.name.as_deref()).collect::<Vec<_>>(), [Some(name.as_str())]);
+
+    let kinds = [
+        BlobServiceClientGetAccountInfoResultHeaders::account_kind(
+            &service.get_account_info(None).await.expect("told"),
+        ),
+        BlobContainerClientGetAccountInfoResultHeaders::account_kind(
+            &container.get_account_info(None).await.expect("told"),
+        ),
+        BlobClientGetAccountInfoResultHeaders::account_kind(
+            &container.blob_client("b").get_account_info(None).await.expect("told"),
+        ),
+    ];
+    assert_eq!(kinds.map(|kind| kind.expect("a header")), [const { Some(AccountKind::StorageV2) }; 3]);
+
+    let properties = service.get_properties(None).await.expect("properties").into_model().expect("XML");
+    service.set_properties(properties.try_into().expect("XML"), None).await.expect("set as they are");
     container.delete(None).await.expect("deleted");
 }
 
