@@ -81,6 +81,9 @@ legacyTest("metadata and properties", async (call, container) => {
   assert.equal(await call("getBlobToText", container, "b", { rangeStart: 2, rangeEnd: 4 }), "234");
   assert.equal((await call("doesBlobExist", container, "absent")).exists, false);
 
+  const properties = await call("getServiceProperties");
+  await call("setServiceProperties", properties); // as they are: the server is everybody's
+
   await call("setContainerMetadata", container, { of: "legacy" });
   assert.deepEqual((await call("getContainerMetadata", container)).metadata, { of: "legacy" });
   await call("setContainerAcl", container, { p: { Permissions: "r", Expiry: new Date(Date.now() + 3600e3) } });
