@@ -9,4 +9,8 @@ pub mod delete;
 pub mod lease;
 pub mod list;
 pub mod read;
+pub mod snapshot;
 pub mod staging;
+pub mod state;
+
+pub use state::{Attributes, Keeping, Which};

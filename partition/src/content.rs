@@ -3,9 +3,12 @@
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use engine::{BoxFuture, EXTENT_BYTES_MAX, Engine, ExtentError, ExtentSlice, Fault, Pin, Record, Source, SourceError};
+use engine::{
+    BoxFuture, EXTENT_BYTES_MAX, Engine, ExtentError, ExtentSlice, Fault, Pin, Record, Source, SourceError, View,
+};
 
-use crate::record::corrupt;
+use crate::blob::body::{self, Place, Rest};
+use crate::record::{BlobHead, corrupt};
 
 /// Bodies up to this size live in a record, so that a small put is one group-committed write. Above it an extent costs less: the
 /// record store writes a value several times over its life, a segment file once.
@@ -82,62 +85,104 @@ impl Source for AfterFirst<'_> {
     }
 }
 
+/// A part of a body: bytes of a record, or zeros that nobody wrote.
+pub enum Part {
+    Stored { record: Record, skip: u64, bytes: u64 },
+    Zeros(u64),
+}
+
 /// A range of stored content, read piece by piece. Holds its extents, so the version it began with is the one it ends with, whatever
-/// happens to the object meanwhile.
+/// happens to the object meanwhile. A body of many runs is looked up as it is read, and its view held until the last.
 pub struct ContentReader {
     engine: Arc<dyn Engine>,
-    /// What is still to be read, last first.
+    /// What is to be read next, last first.
     pieces: Vec<Piece>,
+    rest: Option<Box<(Box<dyn View>, Rest)>>,
 }
 
 enum Piece {
     Inline(Bytes),
     Slice(Pin, ExtentSlice),
+    Zeros(u64),
 }
 
+/// As many as are given out at once.
+static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
+
 impl ContentReader {
-    /// `length` bytes from `offset` of what the records hold together. Call it while the view that showed them is open.
-    pub fn new(
+    /// `bytes` bytes from `first` of a state, which has as many.
+    pub async fn open(
         engine: &Arc<dyn Engine>,
-        records: &[Record],
-        mut offset: u64,
-        mut length: u64,
+        view: Box<dyn View>,
+        place: Place,
+        head: &BlobHead,
+        first: u64,
+        bytes: u64,
     ) -> Result<ContentReader, Fault> {
-        let mut pieces = Vec::new();
-        // The part of the next `bytes` that is wanted: where it begins and how long it is.
-        let mut take = |bytes: u64| {
-            let skipped = offset.min(bytes);
-            let taken = (bytes - skipped).min(length);
-            (offset, length) = (offset - skipped, length - taken);
-            (skipped, taken)
-        };
-        for record in records {
-            if record.slices.is_empty() {
-                let (from, bytes) = take(record.value.len() as u64);
-                if bytes > 0 {
-                    pieces.push(Piece::Inline(record.value.slice(from as usize..(from + bytes) as usize)));
-                }
+        let mut reader = ContentReader { engine: engine.clone(), pieces: Vec::new(), rest: None };
+        if bytes == 0 {
+            return Ok(reader);
+        }
+        if !head.in_runs {
+            let part = body::single(view.as_ref(), &place, first, bytes).await?;
+            reader.take(vec![part])?;
+            return Ok(reader);
+        }
+        reader.rest = Some(Box::new((view, Rest::new(place, head, first, bytes))));
+        reader.refill().await?;
+        Ok(reader)
+    }
+
+    /// Looks up what comes next. Extents are pinned while the view that named them is open.
+    async fn refill(&mut self) -> Result<(), Fault> {
+        if let Some(mut rest) = self.rest.take() {
+            let (view, runs) = rest.as_mut();
+            let parts = runs.parts(view.as_ref()).await?;
+            self.take(parts)?;
+            if !runs.is_empty() {
+                self.rest = Some(rest);
             }
-            for slice in &record.slices {
-                let (from, bytes) = take(slice.bytes);
-                if bytes > 0 {
-                    let part = ExtentSlice { extent: slice.extent, offset: slice.offset + from, bytes };
-                    pieces.push(Piece::Slice(engine.pin(slice.extent), part));
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, parts: Vec<Part>) -> Result<(), Fault> {
+        for part in parts {
+            match part {
+                Part::Zeros(bytes) => self.pieces.push(Piece::Zeros(bytes)),
+                Part::Stored { record, skip, bytes } => {
+                    if skip + bytes > body::stored_bytes(&record) {
+                        return Err(corrupt("a body shorter than its blob", b""));
+                    }
+                    if record.slices.is_empty() {
+                        let value = record.value.slice(skip as usize..(skip + bytes) as usize);
+                        self.pieces.push(Piece::Inline(value));
+                    }
+                    for slice in body::cut_slices(&record.slices, skip, bytes) {
+                        self.pieces.push(Piece::Slice(self.engine.pin(slice.extent), slice));
+                    }
                 }
             }
         }
-        if length != 0 {
-            return Err(corrupt("a body shorter than its blob", b""));
-        }
-        pieces.reverse();
-        Ok(ContentReader { engine: engine.clone(), pieces })
+        self.pieces.reverse();
+        Ok(())
     }
 
     /// The next piece; `None` at the end.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Fault> {
+        if self.pieces.is_empty() {
+            self.refill().await?;
+        }
         match self.pieces.pop() {
             None => Ok(None),
             Some(Piece::Inline(bytes)) => Ok(Some(bytes)),
+            Some(Piece::Zeros(bytes)) => {
+                let given = bytes.min(ZEROS.len() as u64);
+                if given < bytes {
+                    self.pieces.push(Piece::Zeros(bytes - given));
+                }
+                Ok(Some(Bytes::from_static(&ZEROS[..given as usize])))
+            }
             Some(Piece::Slice(pin, slice)) => {
                 let piece = self.engine.read_extent(slice).await?;
                 let read = piece.len() as u64;
@@ -153,8 +198,8 @@ impl ContentReader {
     /// All of it, if it lies in memory already, in one piece.
     pub fn into_inline(mut self) -> Result<Bytes, ContentReader> {
         match self.pieces.as_slice() {
-            [] => Ok(Bytes::new()),
-            [Piece::Inline(_)] => match self.pieces.pop() {
+            [] if self.rest.is_none() => Ok(Bytes::new()),
+            [Piece::Inline(_)] if self.rest.is_none() => match self.pieces.pop() {
                 Some(Piece::Inline(bytes)) => Ok(bytes),
                 _ => Err(self),
             },

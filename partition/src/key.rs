@@ -5,7 +5,7 @@
 //! | system    | `s`                               | by purpose     | CEILING                               |
 //! | account   | `a` account                       | service letter | PROPERTIES                            |
 //! | directory | `d` service account               | name           | HEAD, TOMBSTONE                       |
-//! | container | `b` account 0x00 incarnation (16) | blob name      | HEAD, BODY                            |
+//! | container | `b` account 0x00 incarnation (16) | blob name      | HEAD, BODY, BLOCKS, STAGED, PAST, ... |
 //! | queue     | `q` account 0x00 incarnation (16) | empty          | VISIBLE, POINTER, TEXT, EXPIRY, STATE |
 //! | table     | `t` account 0x00 incarnation (16) | PartitionKey   | ENTITY                                |
 //!
@@ -55,6 +55,14 @@ pub mod container {
     pub const STAGED: Family = Family(4);
     /// When blocks were staged last, and how many; key empty.
     pub const STAGING: Family = Family(5);
+    /// One record per snapshot, earlier version and deleted state that is kept; 8 bytes of its id, then `s` or `v`.
+    pub const PAST: Family = Family(6);
+    /// Their content: as BODY, with the key in PAST before each key.
+    pub const PAST_BODY: Family = Family(7);
+    /// Their committed blocks; the key is the one in PAST.
+    pub const PAST_BLOCKS: Family = Family(8);
+    /// One record per blob that has or had something in PAST, key empty. Listings that show the past find it here.
+    pub const HAS_PAST: Family = Family(9);
 }
 
 /// Families of a queue, which is one partition.

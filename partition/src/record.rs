@@ -4,15 +4,18 @@
 //! nothing; a new optional field is a new tag. An unknown tag or shape is damage, because the format version of the store
 //! refuses to open what a newer program wrote.
 
+pub mod blob;
 pub mod blocks;
+pub mod container;
+pub mod past;
 pub mod queue;
 pub mod service;
 pub mod table;
-pub mod v1;
 
+pub use blob::{BlobHead, BlobKind, ContentProperties};
+pub use container::{ContainerHead, PublicAccess, StoredPolicy};
 pub use queue::{Message, Place, QueueHead, QueueState};
 pub use table::{StoredEntity, TableHead};
-pub use v1::{BlobHead, BlobKind, ContainerHead, ContentProperties, PublicAccess, StoredPolicy};
 
 use engine::Fault;
 

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use contract::Service;
 use contract::roles::{ROLES, Role};
-use http::account::Account;
+use http::account::{Account, BlobSettings, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 use http::tokens::{Assignment, Tokens};
 use serde::Deserialize;
 use tracing::level_filters::LevelFilter;
@@ -113,7 +113,18 @@ struct ConfigFile {
 #[derive(Deserialize, Debug)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct AccountSettings {
+    /// Not needed for the development account, nor for one given on the command line.
+    #[serde(default)]
     keys: Vec<String>,
+    /// What is overwritten or deleted stays as an earlier version.
+    #[serde(default)]
+    versioning: bool,
+}
+
+impl AccountSettings {
+    fn blob(&self) -> BlobSettings {
+        BlobSettings { versioning: self.versioning }
+    }
 }
 
 /// `[tokens]`: whose bearer tokens are trusted. Only in the file: it is too much for a command line.
@@ -289,7 +300,7 @@ fn read_file(path: &Path) -> Result<ConfigFile, String> {
     toml::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Flags replace the file's accounts of the same name; without any there is the development account.
+/// Keys given as flags replace those in the file; without any there is the development account.
 fn accounts(flags: &[String], file: &BTreeMap<String, AccountSettings>) -> Result<Vec<Account>, String> {
     let mut accounts: Vec<Account> = Vec::new();
     for text in flags {
@@ -301,10 +312,16 @@ fn accounts(flags: &[String], file: &BTreeMap<String, AccountSettings>) -> Resul
         accounts.push(account);
     }
     for (name, settings) in file {
-        let keys: Vec<&str> = settings.keys.iter().map(String::as_str).collect();
-        let account = Account::new(name, &keys).map_err(|error| format!("[account.{name}]: {error}"))?;
-        if accounts.iter().all(|other| other.name != account.name) {
-            accounts.push(account);
+        let mut keys: Vec<&str> = settings.keys.iter().map(String::as_str).collect();
+        match accounts.iter_mut().find(|account| account.name.as_str() == name) {
+            Some(account) => account.blob = settings.blob(),
+            None => {
+                if keys.is_empty() && name == DEVELOPMENT_ACCOUNT {
+                    keys.push(DEVELOPMENT_KEY);
+                }
+                let account = Account::new(name, &keys).map_err(|error| format!("[account.{name}]: {error}"))?;
+                accounts.push(Account { blob: settings.blob(), ..account });
+            }
         }
     }
     if accounts.is_empty() {

@@ -182,6 +182,8 @@ pub fn example(row: &Operation) -> Request {
         GetBlob => Request::new("GET box/b"),
         GetBlobProperties => Request::new("HEAD box/b"),
         DeleteBlob => Request::new("DELETE box/b"),
+        SnapshotBlob => Request::new("PUT box/b?comp=snapshot"),
+        UndeleteBlob => Request::new("PUT box/b?comp=undelete"),
         ListQueues => queue("GET ?comp=list"),
         CreateQueue => queue("PUT new-line"),
         DeleteQueue => queue("DELETE line"),

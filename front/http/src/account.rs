@@ -19,6 +19,14 @@ pub const DEVELOPMENT_KEY: &str =
 pub struct Account {
     pub name: AccountName,
     pub keys: Vec<AccountKey>,
+    pub blob: BlobSettings,
+}
+
+/// What an account's blobs do that no request of the Blob service can set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct BlobSettings {
+    /// What is overwritten or deleted stays as an earlier version.
+    pub versioning: bool,
 }
 
 /// A key, ready to sign with. Never printed.
@@ -115,7 +123,7 @@ impl Account {
         }
         let keys =
             keys.iter().map(|key| AccountKey::parse(key).ok_or(AccountError::BadKey)).collect::<Result<_, _>>()?;
-        Ok(Account { name, keys })
+        Ok(Account { name, keys, blob: BlobSettings::default() })
     }
 
     /// Is one of its keys the one that everybody knows?

@@ -9,6 +9,7 @@ mod hash;
 pub mod lease;
 pub mod list;
 pub mod read;
+pub mod snapshot;
 pub mod staging;
 
 use contract::Refusal;
@@ -16,7 +17,7 @@ use contract::names::Metadata;
 use env::Timestamp;
 use partition::ETag;
 use partition::lease::Lease;
-use partition::record::BlobKind;
+use partition::record::{BlobHead, BlobKind};
 
 use crate::request::Request;
 use crate::wire::Response;
@@ -24,6 +25,19 @@ use crate::wire::Response;
 /// ETag and Last-Modified.
 fn stamp(response: &mut Response, etag: ETag, last_modified: Timestamp) {
     response.header("ETag", etag.quoted()).header("Last-Modified", last_modified.http_date());
+}
+
+/// The same of a blob that was made anew, and its version.
+fn stamp_made(response: &mut Response, head: &BlobHead) {
+    stamp(response, head.etag, head.last_modified);
+    if let Some(version) = head.version {
+        response.header("x-ms-version-id", moment(version));
+    }
+}
+
+/// An id of a snapshot or version as clients see it.
+fn moment(ticks: u64) -> String {
+    Timestamp::from_ticks(ticks).iso8601()
 }
 
 fn put_metadata(response: &mut Response, metadata: &Metadata) {
@@ -49,12 +63,16 @@ fn put_kind(response: &mut Response, kind: BlobKind) {
             response.header("x-ms-blob-sealed", "true");
         }
     }
+    if let BlobKind::Page { sequence, .. } = kind {
+        response.header("x-ms-blob-sequence-number", sequence.to_string());
+    }
 }
 
 fn kind_name(kind: BlobKind) -> &'static str {
     match kind {
         BlobKind::Block => "BlockBlob",
         BlobKind::Append { .. } => "AppendBlob",
+        BlobKind::Page { .. } => "PageBlob",
     }
 }
 

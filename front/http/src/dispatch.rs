@@ -6,7 +6,7 @@ use partition::Failure;
 
 use crate::app::App;
 use crate::auth::{Credential, Grant};
-use crate::blob::{acl, append, block, change, container, lease, list, read, staging};
+use crate::blob::{acl, append, block, change, container, lease, list, read, snapshot, staging};
 use crate::queue::{self, messages};
 use crate::request::Request;
 use crate::service;
@@ -71,6 +71,8 @@ pub async fn dispatch(
         GetBlob => read::get(shell, request, row, grant).await,
         GetBlobProperties => read::properties(shell, request, row, grant).await,
         DeleteBlob => block::delete(shell, request, row).await,
+        SnapshotBlob => snapshot::take(shell, request, row).await,
+        UndeleteBlob => snapshot::undelete(shell, request, row).await,
         ListQueues => queue::list(shell, request, row).await,
         CreateQueue => queue::create(shell, request, row).await,
         DeleteQueue => queue::delete(shell, request, row).await,

@@ -7,6 +7,7 @@ use contract::names::{BlobName, ContainerName, LeaseId, Metadata, QueueName};
 use contract::operations::{Operation, Resource};
 use contract::{ApiVersion, Refusal, Service};
 use env::{Id, Timestamp};
+use partition::blob::{Keeping, Which};
 use partition::checks::Expectation;
 use partition::record::service::ServiceProperties;
 use partition::tags::{Dialect, TagExpression};
@@ -101,6 +102,39 @@ impl Request<'_> {
 
     pub fn queue(&self) -> Result<QueueName, Refusal> {
         QueueName::parse(&self.address.first)
+    }
+
+    /// The state of the blob that `snapshot` or `versionid` names.
+    pub fn which(&self) -> Result<Which, Refusal> {
+        let ticks = |name: &'static str| {
+            let Some(text) = self.query.get(name) else { return Ok(None) };
+            let moment = Timestamp::parse_iso8601(text);
+            let bad = || Refusal::bad_query(name, text, "Not a moment of the form 2026-01-02T03:04:05.1234567Z.");
+            moment.map(|moment| Some(moment.ticks())).ok_or_else(bad)
+        };
+        match (ticks("snapshot")?, ticks("versionid")?) {
+            (None, None) => Ok(Which::Current),
+            (Some(ticks), None) => Ok(Which::Snapshot(ticks)),
+            (None, Some(ticks)) => Ok(Which::Version(ticks)),
+            (Some(_), Some(_)) => {
+                let text = self.query.get("versionid").unwrap_or_default();
+                Err(Refusal::bad_query("versionid", text, "A blob is named by its snapshot or its version, not both."))
+            }
+        }
+    }
+
+    /// A write is of what the blob is now.
+    pub fn refuse_past(&self) -> Result<(), Refusal> {
+        match ["snapshot", "versionid"].into_iter().find_map(|name| Some((name, self.query.get(name)?))) {
+            Some((name, text)) => Err(Refusal::bad_query(name, text, "Snapshots and versions cannot be changed.")),
+            None => Ok(()),
+        }
+    }
+
+    /// What becomes of a state of a blob that this request overwrites or deletes.
+    pub fn keeping(&self) -> Keeping {
+        let deleted_days = self.settings.delete_retention.map(|retention| retention.days);
+        Keeping { versions: self.account.blob.versioning, deleted_days }
     }
 
     /// `x-ms-meta-*`, names as they were sent.

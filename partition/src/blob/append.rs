@@ -7,8 +7,8 @@ use contract::{ErrorCode, Refusal};
 use engine::{Fault, GroupId, PartitionId, Write};
 use env::Timestamp;
 
-use super::block::{load_head, put_head};
-use super::body::{self, Run};
+use super::body::{Place, Run};
+use super::state::{load_head, put_head};
 use crate::checks::Expectation;
 use crate::content::Content;
 use crate::etag::ETag;
@@ -92,6 +92,6 @@ impl Command for AppendBlock {
         head.kind = BlobKind::Append { blocks, sealed };
         head.lease = after_write(head.lease.take(), moment.now);
         let run = Run::behind(offset, bytes, self.content.stored());
-        Ok((vec![put_head(&head), body::append(run)], Appended { head, offset, blocks }))
+        Ok((vec![put_head(&head), run.put(&Place::CURRENT)], Appended { head, offset, blocks }))
     }
 }

@@ -1,56 +1,274 @@
-//! Delete Blob.
+//! Delete Blob: the blob with or without its snapshots, or one past state of it.
 
-use contract::Refusal;
+use std::ops::Bound;
+
 use contract::names::BlobName;
-use engine::{Fault, GroupId, PartitionId, Write};
+use contract::{ErrorCode, Refusal};
+use engine::{Fault, GroupId, KeyRange, PartitionId, Write};
 use env::Timestamp;
 
-use super::block::{KEY, Whole};
-use super::body;
+use super::body::{self, Stored};
+use super::state::{
+    KEY, Keeping, PastId, Which, Whole, earliest, load_head, load_mark, load_staging_of, put_mark, put_past,
+};
 use crate::checks::Expectation;
 use crate::execute::{Command, Moment, Reader};
 use crate::key::{self, container};
 use crate::record::BlobHead;
+use crate::record::past::{Deleted, Mark, PastBlob};
+
+/// What is to become of a blob's snapshots.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Snapshots {
+    /// There must not be any.
+    Refuse,
+    Include,
+    /// They alone are deleted.
+    Only,
+}
 
 pub struct DeleteBlob {
     partition: PartitionId,
     expectation: Expectation,
+    keeping: Keeping,
+    snapshots: Snapshots,
 }
 
 impl DeleteBlob {
-    pub fn new(group: &GroupId, blob: &BlobName, expectation: Expectation) -> Self {
-        DeleteBlob { partition: key::blob_partition(group, blob), expectation }
+    pub fn new(
+        group: &GroupId,
+        blob: &BlobName,
+        expectation: Expectation,
+        keeping: Keeping,
+        snapshots: Snapshots,
+    ) -> Self {
+        DeleteBlob { partition: key::blob_partition(group, blob), expectation, keeping, snapshots }
     }
 }
 
+/// A past state as it lies there.
+pub(super) struct Past {
+    pub id: PastId,
+    pub blob: PastBlob,
+    pub body: Stored,
+    has_blocks: bool,
+}
+
+impl Past {
+    pub(super) async fn load(reader: &Reader<'_>, id: PastId, value: &[u8], whole: bool) -> Result<Past, Fault> {
+        let blob = PastBlob::decode(value)?;
+        let body = body::load(reader, &id.place(), Some(&blob.head), whole).await?;
+        let has_blocks = blob.head.in_runs && blob.head.kind.is_block();
+        Ok(Past { id, blob, body, has_blocks })
+    }
+
+    /// Somebody took it, and it is there.
+    pub(super) fn is_snapshot(&self) -> bool {
+        !self.id.is_version && self.blob.deleted.is_none()
+    }
+
+    /// Removes it for good.
+    pub(super) fn remove(&self) -> Vec<Write> {
+        let mut writes = vec![Write::Delete { family: container::PAST, key: self.id.key() }];
+        writes.extend(self.body.replace(&self.id.place(), Vec::new()));
+        writes.extend(self.has_blocks.then(|| body::delete_block_list(&self.id.place())));
+        writes
+    }
+
+    /// Deleted, to be kept for a while or not.
+    fn delete(&self, deleted: Option<Deleted>) -> Vec<Write> {
+        match deleted {
+            None => self.remove(),
+            Some(_) => vec![put_past(self.id, &PastBlob { deleted, ..self.blob.clone() })],
+        }
+    }
+}
+
+/// All past states, oldest first.
+pub(super) async fn load_past(reader: &Reader<'_>, whole: bool) -> Result<Vec<Past>, Fault> {
+    let everything = KeyRange { start: Bound::Unbounded, end: Bound::Unbounded };
+    let mut states = Vec::new();
+    for (key, record) in reader.scan(container::PAST, &everything, usize::MAX).await? {
+        let id = PastId::parse(&key).ok_or_else(|| crate::record::corrupt("the key of a past state", &key))?;
+        states.push(Past::load(reader, id, &record.value, whole).await?);
+    }
+    Ok(states)
+}
+
+/// The mark of what is left; none if nothing is.
+pub(super) fn put_mark_of<'a>(before: Mark, past: impl Iterator<Item = &'a PastBlob>, has_head: bool) -> Vec<Write> {
+    let (mut due, mut any) = (None, false);
+    for blob in past {
+        any = true;
+        due = earliest(due, blob.deleted.map(|deleted| deleted.until));
+    }
+    match any || has_head {
+        true => vec![put_mark(&Mark { due, ..before })],
+        false => vec![Write::Delete { family: container::HAS_PAST, key: KEY }],
+    }
+}
+
+pub struct AroundDelete {
+    whole: Whole,
+    past: Vec<Past>,
+}
+
+/// Is anything of what was deleted kept?
+pub struct DeletedBlob {
+    pub is_kept: bool,
+}
+
 impl Command for DeleteBlob {
-    type Records = Whole;
-    type Outcome = ();
+    type Records = AroundDelete;
+    type Outcome = DeletedBlob;
 
     fn partition(&self) -> &PartitionId {
         &self.partition
     }
 
-    async fn load(&self, reader: &Reader<'_>) -> Result<Whole, Fault> {
-        Whole::load(reader).await
+    async fn load(&self, reader: &Reader<'_>) -> Result<AroundDelete, Fault> {
+        let mut whole = Whole::load(reader, self.keeping, false).await?;
+        whole.mark = load_mark(reader).await?;
+        let past = if whole.mark.is_some() { load_past(reader, false).await? } else { Vec::new() };
+        Ok(AroundDelete { whole, past })
     }
 
-    fn check(&self, old: &Whole, now: Timestamp) -> Result<(), Refusal> {
+    fn check(&self, around: &AroundDelete, now: Timestamp) -> Result<(), Refusal> {
+        let old = &around.whole;
         // What was only staged can be deleted, too.
         if old.head.is_none() && old.staged.is_live(now) && self.expectation.is_empty() {
             return Ok(());
         }
-        self.expectation.judge(old.head.as_ref().map(BlobHead::current), now)
+        self.expectation.judge(old.head.as_ref().map(BlobHead::current), now)?;
+        if self.snapshots == Snapshots::Refuse && around.past.iter().any(Past::is_snapshot) {
+            return Err(ErrorCode::SnapshotsPresent.into());
+        }
+        Ok(())
     }
 
-    fn decide(&self, old: Whole, moment: Moment) -> Result<(Vec<Write>, ()), Refusal> {
-        self.check(&old, moment.now)?;
-        let mut writes = body::replace(&old.keys, Vec::new());
-        writes.extend(old.head.as_ref().map(|_| Write::Delete { family: container::HEAD, key: KEY }));
-        if old.has_blocks() {
-            writes.push(Write::Delete { family: container::BLOCKS, key: KEY });
+    fn decide(&self, around: AroundDelete, moment: Moment) -> Result<(Vec<Write>, DeletedBlob), Refusal> {
+        self.check(&around, moment.now)?;
+        let (old, deleted) = (around.whole, self.keeping.deleted(moment.now));
+        let mut mark = old.mark.unwrap_or_default();
+        let (mut writes, mut left) = (Vec::new(), Vec::new());
+        for state in &around.past {
+            match state.is_snapshot() {
+                true => {
+                    writes.extend(state.delete(deleted));
+                    left.extend(deleted.map(|_| PastBlob { deleted, ..state.blob.clone() }));
+                }
+                false => left.push(state.blob.clone()),
+            }
         }
-        writes.extend(old.staged.clear());
-        Ok((writes, ()))
+        let takes_base = self.snapshots != Snapshots::Only;
+        if takes_base {
+            if let Some(head) = &old.head {
+                writes.push(Write::Delete { family: container::HEAD, key: KEY });
+                let kept = if head.is_versioned(self.keeping) {
+                    Some((head.version_id(), PastBlob { head: head.clone(), was_base: false, deleted: None }))
+                } else {
+                    deleted
+                        .map(|_| (mark.next_snapshot(moment), PastBlob { head: head.clone(), was_base: true, deleted }))
+                };
+                if let Some((id, past)) = kept {
+                    writes.extend(old.set_aside(id, past.clone(), &mut mark));
+                    left.push(past);
+                }
+            }
+            writes.extend(old.clear(Vec::new()));
+        }
+        let has_head = !takes_base && old.head.is_some();
+        if old.mark.is_some() || !left.is_empty() {
+            writes.extend(put_mark_of(mark, left.iter(), has_head));
+        }
+        Ok((writes, DeletedBlob { is_kept: !left.is_empty() && (deleted.is_some() || takes_base) }))
+    }
+}
+
+/// Deletes one snapshot or one earlier version.
+pub struct DeletePast {
+    partition: PartitionId,
+    expectation: Expectation,
+    keeping: Keeping,
+    which: Which,
+    /// For good, of something that was deleted before.
+    permanent: bool,
+}
+
+impl DeletePast {
+    pub fn new(
+        group: &GroupId,
+        blob: &BlobName,
+        expectation: Expectation,
+        keeping: Keeping,
+        which: Which,
+        permanent: bool,
+    ) -> Self {
+        DeletePast { partition: key::blob_partition(group, blob), expectation, keeping, which, permanent }
+    }
+
+    fn is_meant(&self, id: PastId) -> bool {
+        match self.which {
+            Which::Current => false,
+            Which::Snapshot(ticks) => id == PastId { ticks, is_version: false },
+            Which::Version(ticks) => id == PastId { ticks, is_version: true },
+        }
+    }
+}
+
+pub struct AroundPast {
+    head: Option<BlobHead>,
+    is_staged: bool,
+    mark: Option<Mark>,
+    past: Vec<Past>,
+}
+
+impl Command for DeletePast {
+    type Records = AroundPast;
+    type Outcome = DeletedBlob;
+
+    fn partition(&self) -> &PartitionId {
+        &self.partition
+    }
+
+    async fn load(&self, reader: &Reader<'_>) -> Result<AroundPast, Fault> {
+        let (head, mark) = (load_head(reader).await?, load_mark(reader).await?);
+        let past = if mark.is_some() { load_past(reader, false).await? } else { Vec::new() };
+        Ok(AroundPast { is_staged: load_staging_of(reader).await?, head, mark, past })
+    }
+
+    fn check(&self, around: &AroundPast, now: Timestamp) -> Result<(), Refusal> {
+        let version = around.head.as_ref().and_then(|head| head.version);
+        if version.is_some_and(|version| self.which == Which::Version(version)) {
+            return Err(ErrorCode::OperationNotAllowedOnRootBlob.into());
+        }
+        let state = around.past.iter().find(|state| self.is_meant(state.id));
+        let is_gone = state.and_then(|state| state.blob.deleted).is_some_and(|deleted| deleted.is_gone(now));
+        match state.filter(|_| !is_gone) {
+            Some(state) if state.blob.deleted.is_some() == self.permanent => {
+                self.expectation.judge(Some(state.blob.head.current()), now)
+            }
+            // Only what was deleted can be deleted for good.
+            Some(_) if self.permanent => Err(ErrorCode::PermanentDeleteNotAllowed.into()),
+            _ => Err(ErrorCode::BlobNotFound.into()),
+        }
+    }
+
+    fn decide(&self, around: AroundPast, moment: Moment) -> Result<(Vec<Write>, DeletedBlob), Refusal> {
+        self.check(&around, moment.now)?;
+        let deleted = if self.permanent { None } else { self.keeping.deleted(moment.now) };
+        let (mut writes, mut left) = (Vec::new(), Vec::new());
+        for state in &around.past {
+            match self.is_meant(state.id) {
+                true => {
+                    writes.extend(state.delete(deleted));
+                    left.extend(deleted.map(|_| PastBlob { deleted, ..state.blob.clone() }));
+                }
+                false => left.push(state.blob.clone()),
+            }
+        }
+        let has_head = around.head.is_some() || around.is_staged;
+        writes.extend(put_mark_of(around.mark.unwrap_or_default(), left.iter(), has_head));
+        Ok((writes, DeletedBlob { is_kept: deleted.is_some() }))
     }
 }

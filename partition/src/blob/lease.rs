@@ -5,7 +5,7 @@ use contract::{ErrorCode, Refusal};
 use engine::{Fault, GroupId, PartitionId, Write};
 use env::Timestamp;
 
-use super::block::{load_head, put_head};
+use super::state::{load_head, put_head};
 use crate::checks::Expectation;
 use crate::execute::{Command, Moment, Reader};
 use crate::key;

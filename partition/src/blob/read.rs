@@ -2,29 +2,17 @@
 
 use contract::names::BlobName;
 use contract::{ErrorCode, Refusal};
-use engine::GroupId;
+use engine::{GroupId, View};
+use env::Timestamp;
 
-use super::block::load_head;
-use super::body;
+use super::state::{State, Which, load_state};
 use crate::checks::Expectation;
-use crate::condition::Current;
 use crate::content::ContentReader;
 use crate::execute::{Failure, Reader, Shell};
-use crate::gate::State;
 use crate::key;
 use crate::record::{BlobHead, BlobKind};
 
 impl BlobHead {
-    pub fn current(&self) -> Current<'_> {
-        Current {
-            etag: self.etag,
-            last_modified: self.last_modified,
-            lease: self.lease.as_ref(),
-            tags: &[],
-            state: State::NONE,
-        }
-    }
-
     /// 409 for an operation of another type of blob.
     pub fn must_be(&self, allowed: impl Fn(BlobKind) -> bool) -> Result<(), Refusal> {
         if allowed(self.kind) { Ok(()) } else { Err(ErrorCode::InvalidBlobType.into()) }
@@ -62,18 +50,23 @@ impl Part {
     }
 }
 
+async fn load(view: &dyn View, which: Which, expectation: &Expectation, now: Timestamp) -> Result<State, Failure> {
+    let state = load_state(&Reader::committed(view), which).await?;
+    expectation.judge(state.as_ref().map(|state| state.head.current()), now)?;
+    state.ok_or_else(|| ErrorCode::BlobNotFound.into())
+}
+
 /// Get Blob Properties.
 pub async fn properties(
     shell: &Shell,
     group: &GroupId,
     blob: &BlobName,
+    which: Which,
     expectation: &Expectation,
-) -> Result<BlobHead, Failure> {
+) -> Result<State, Failure> {
     let partition = key::blob_partition(group, blob);
     let view = shell.engine.view(&partition).await?;
-    let head = load_head(&Reader::committed(view.as_ref())).await?;
-    expectation.judge(head.as_ref().map(BlobHead::current), shell.clock.now())?;
-    head.ok_or_else(|| ErrorCode::BlobNotFound.into())
+    load(view.as_ref(), which, expectation, shell.clock.now()).await
 }
 
 /// Get Blob: the head and the content of the same version.
@@ -81,19 +74,17 @@ pub async fn content(
     shell: &Shell,
     group: &GroupId,
     blob: &BlobName,
+    which: Which,
     expectation: &Expectation,
     range: Option<Range>,
-) -> Result<(BlobHead, Option<Part>, ContentReader), Failure> {
+) -> Result<(State, Option<Part>, ContentReader), Failure> {
     let partition = key::blob_partition(group, blob);
     let view = shell.engine.view(&partition).await?;
-    let head = load_head(&Reader::committed(view.as_ref())).await?;
-    expectation.judge(head.as_ref().map(BlobHead::current), shell.clock.now())?;
-    let head = head.ok_or(ErrorCode::BlobNotFound)?;
-    let part = range.map(|range| range.within(head.content_bytes)).transpose()?;
-    let (offset, bytes) = part.map_or((0, head.content_bytes), |part| (part.first, part.bytes()));
-    let (records, skipped) = body::records(view.as_ref(), &head, offset, bytes).await?;
-    let reader = ContentReader::new(&shell.engine, &records, skipped, bytes)?;
-    Ok((head, part, reader))
+    let state = load(view.as_ref(), which, expectation, shell.clock.now()).await?;
+    let part = range.map(|range| range.within(state.head.content_bytes)).transpose()?;
+    let (offset, bytes) = part.map_or((0, state.head.content_bytes), |part| (part.first, part.bytes()));
+    let reader = ContentReader::open(&shell.engine, view, state.place.clone(), &state.head, offset, bytes).await?;
+    Ok((state, part, reader))
 }
 
 #[cfg(test)]

@@ -8,21 +8,20 @@ use std::ops::Bound;
 
 use bytes::Bytes;
 use contract::limits::{BLOCKS_MAX, STAGED_BLOCKS_MAX, STAGED_SECONDS_MAX};
-use contract::names::{BlobName, Metadata};
+use contract::names::BlobName;
 use contract::{ErrorCode, Refusal};
 use engine::{ExtentSlice, Fault, GroupId, KeyRange, PartitionId, Record, Write};
 use env::Timestamp;
 
-use super::block::{KEY, load_head, put_head};
-use super::body;
+use super::body::{self, Place, Stored};
+use super::state::{Attributes, KEY, Keeping, State, Which, Whole, load_head, load_state, put_head};
 use crate::checks::Expectation;
 use crate::content::Content;
-use crate::etag::ETag;
 use crate::execute::{Command, Failure, Moment, Reader, Shell};
 use crate::key::{self, container};
-use crate::lease::{self, after_write};
+use crate::lease;
 use crate::record::blocks::{Block, BlockList, Staging};
-use crate::record::{BlobHead, BlobKind, ContentProperties};
+use crate::record::{BlobHead, BlobKind};
 
 /// What is staged for a blob.
 #[derive(Clone, Debug, Default)]
@@ -179,8 +178,8 @@ pub enum Among {
 pub struct PutBlockList {
     partition: PartitionId,
     expectation: Expectation,
-    properties: ContentProperties,
-    metadata: Metadata,
+    attributes: Attributes,
+    keeping: Keeping,
     may_overwrite: bool,
     list: Vec<(Among, Bytes)>,
 }
@@ -190,73 +189,44 @@ impl PutBlockList {
         group: &GroupId,
         blob: &BlobName,
         expectation: Expectation,
-        properties: ContentProperties,
-        metadata: Metadata,
+        attributes: Attributes,
+        keeping: Keeping,
         may_overwrite: bool,
         list: Vec<(Among, Bytes)>,
     ) -> Self {
-        PutBlockList {
-            partition: key::blob_partition(group, blob),
-            expectation,
-            properties,
-            metadata,
-            may_overwrite,
-            list,
-        }
-    }
-}
-
-pub struct AroundBlob {
-    head: Option<BlobHead>,
-    blocks: BlockList,
-    runs: Vec<Record>,
-    keys: Vec<Bytes>,
-    staged: Staged,
-}
-
-async fn load_blocks(reader: &Reader<'_>, head: Option<&BlobHead>) -> Result<BlockList, Fault> {
-    match head {
-        Some(head) if head.in_runs && head.kind.is_block() => {
-            let record = reader.get(container::BLOCKS, &KEY).await?;
-            record.map_or_else(|| Ok(BlockList::default()), |record| BlockList::decode(&record.value))
-        }
-        _ => Ok(BlockList::default()),
+        let partition = key::blob_partition(group, blob);
+        PutBlockList { partition, expectation, attributes, keeping, may_overwrite, list }
     }
 }
 
 impl Command for PutBlockList {
-    type Records = AroundBlob;
+    type Records = Whole;
     type Outcome = BlobHead;
 
     fn partition(&self) -> &PartitionId {
         &self.partition
     }
 
-    async fn load(&self, reader: &Reader<'_>) -> Result<AroundBlob, Fault> {
-        let head = load_head(reader).await?;
-        let blocks = load_blocks(reader, head.as_ref()).await?;
-        let may_keep = self.list.iter().any(|(among, _)| *among != Among::Uncommitted);
-        let runs = if may_keep && !blocks.0.is_empty() { body::all_runs(reader).await? } else { Vec::new() };
-        let keys = body::keys(reader, head.as_ref()).await?;
-        Ok(AroundBlob { head, blocks, runs, keys, staged: Staged::load(reader).await? })
+    async fn load(&self, reader: &Reader<'_>) -> Result<Whole, Fault> {
+        Whole::load(reader, self.keeping, false).await
     }
 
-    fn check(&self, records: &AroundBlob, now: Timestamp) -> Result<(), Refusal> {
-        if records.head.is_some() && !self.may_overwrite {
+    fn check(&self, old: &Whole, now: Timestamp) -> Result<(), Refusal> {
+        if old.head.is_some() && !self.may_overwrite {
             return Err(ErrorCode::UnauthorizedBlobOverwrite.into());
         }
-        self.expectation.judge(records.head.as_ref().map(BlobHead::current), now)?;
-        records.head.as_ref().map_or(Ok(()), |head| head.must_be(BlobKind::is_block))
+        self.expectation.judge(old.head.as_ref().map(BlobHead::current), now)?;
+        old.head.as_ref().map_or(Ok(()), |head| head.must_be(BlobKind::is_block))
     }
 
-    fn decide(&self, records: AroundBlob, moment: Moment) -> Result<(Vec<Write>, BlobHead), Refusal> {
-        self.check(&records, moment.now)?;
+    fn decide(&self, old: Whole, moment: Moment) -> Result<(Vec<Write>, BlobHead), Refusal> {
+        self.check(&old, moment.now)?;
         if self.list.len() > BLOCKS_MAX {
             return Err(ErrorCode::BlockListTooLong.into());
         }
         let staged: HashMap<&[u8], &Record> =
-            records.staged.live(moment.now).iter().map(|(id, record)| (id.as_ref(), record)).collect();
-        let committed = committed(&records.blocks, &records.runs);
+            old.staged.live(moment.now).iter().map(|(id, record)| (id.as_ref(), record)).collect();
+        let committed = old.blocks.as_ref().map(|blocks| committed(blocks, &old.body)).unwrap_or_default();
         let (mut blocks, mut slices) = (Vec::with_capacity(self.list.len()), Vec::new());
         for (among, id) in &self.list {
             let of_staged = staged.get(id.as_ref()).filter(|_| *among != Among::Committed);
@@ -270,35 +240,23 @@ impl Command for PutBlockList {
             blocks.push(Block { id: id.clone(), bytes });
             slices.extend_from_slice(found);
         }
-        let old = records.head.as_ref();
-        let head = BlobHead {
-            etag: ETag::next(old.map(|old| old.etag), moment.tick),
-            last_modified: moment.now,
-            created: old.map_or(moment.now, |old| old.created),
-            content_bytes: blocks.iter().map(|block| block.bytes).sum(),
-            kind: BlobKind::Block,
-            in_runs: true,
-            properties: self.properties.clone(),
-            metadata: self.metadata.clone(),
-            lease: after_write(old.and_then(|old| old.lease.clone()), moment.now),
-        };
+        let (before, keeping) = (old.head.as_ref(), self.keeping);
+        let bytes = blocks.iter().map(|block| block.bytes).sum();
+        let head = BlobHead::made(before, &self.attributes, BlobKind::Block, bytes, true, keeping, moment);
         let mut writes = vec![put_head(&head)];
-        writes.extend(body::replace(&records.keys, body::runs(&slices)));
-        let list = BlockList(blocks);
-        writes.push(Write::Put { family: container::BLOCKS, key: KEY, value: list.encode(), slices: Vec::new() });
-        writes.extend(records.staged.clear());
+        writes.extend(old.keep_overwritten(self.keeping, moment));
+        writes.extend(old.body.replace(&Place::CURRENT, body::runs(&slices)));
+        writes.push(body::put_block_list(&Place::CURRENT, BlockList(blocks).encode()));
+        writes.extend(old.staged.clear());
         Ok((writes, head))
     }
 }
 
 /// The extents of each committed block, cut out of the runs.
-fn committed<'a>(blocks: &'a BlockList, runs: &[Record]) -> HashMap<&'a [u8], Vec<ExtentSlice>> {
-    let mut slices = runs.iter().flat_map(|run| run.slices.iter().copied());
+fn committed<'a>(blocks: &'a BlockList, body: &Stored) -> HashMap<&'a [u8], Vec<ExtentSlice>> {
+    let mut slices = body.records().flat_map(|run| run.slices.iter().copied());
     let mut rest: Option<ExtentSlice> = None;
     let mut found = HashMap::new();
-    if runs.is_empty() {
-        return found;
-    }
     for block in &blocks.0 {
         let (mut wanted, mut parts) = (block.bytes, Vec::new());
         while wanted > 0 {
@@ -322,31 +280,34 @@ pub struct Blocks {
     pub uncommitted: Vec<Block>,
 }
 
-/// Get Block List.
+/// Get Block List. Of a past state there is only what was committed.
 pub async fn blocks(
     shell: &Shell,
     group: &GroupId,
     blob: &BlobName,
+    which: Which,
     expectation: &Expectation,
 ) -> Result<Blocks, Failure> {
     let partition = key::blob_partition(group, blob);
     let view = shell.engine.view(&partition).await?;
     let reader = Reader::committed(view.as_ref());
-    let (head, staged, now) = (load_head(&reader).await?, Staged::load(&reader).await?, shell.clock.now());
+    let (state, now) = (load_state(&reader, which).await?, shell.clock.now());
+    let staged = if which == Which::Current { Staged::load(&reader).await? } else { Staged::default() };
     let block = |(id, record): &(Bytes, Record)| Block { id: id.clone(), bytes: body::stored_bytes(record) };
     let uncommitted: Vec<Block> = staged.live(now).iter().map(block).collect();
-    match &head {
-        Some(head) => {
-            expectation.judge(Some(head.current()), now)?;
-            head.must_be(BlobKind::is_block)?;
-        }
-        None if uncommitted.is_empty() => return Err(ErrorCode::BlobNotFound.into()),
-        None if expectation.lease_id.is_some() => return Err(lease::OF_BLOB.not_present.into()),
-        None if expectation.conditions.if_tags.is_some() => return Err(ErrorCode::ConditionNotMet.into()),
-        None => {}
-    }
-    let committed = load_blocks(&reader, head.as_ref()).await?.0;
-    Ok(Blocks { head, committed, uncommitted })
+    let Some(State { head, place, .. }) = state else {
+        return match uncommitted.is_empty() {
+            true => Err(ErrorCode::BlobNotFound.into()),
+            false if expectation.lease_id.is_some() => Err(lease::OF_BLOB.not_present.into()),
+            false if expectation.conditions.if_tags.is_some() => Err(ErrorCode::ConditionNotMet.into()),
+            false => Ok(Blocks { head: None, committed: Vec::new(), uncommitted }),
+        };
+    };
+    expectation.judge(Some(head.current()), now)?;
+    head.must_be(BlobKind::is_block)?;
+    let committed = body::load_block_list(&reader, &place, Some(&head)).await?;
+    let committed = committed.map(|record| BlockList::decode(&record.value)).transpose()?.unwrap_or_default().0;
+    Ok(Blocks { head: Some(head), committed, uncommitted })
 }
 
 #[cfg(test)]
@@ -357,15 +318,16 @@ mod tests {
     #[test]
     fn committed_blocks_are_cut_out_of_runs() {
         let slice = |id, offset, bytes| ExtentSlice { extent: Extent { id, bytes: 100 }, offset, bytes };
-        let run =
-            |slices: &[ExtentSlice]| Record { revision: Revision(1), value: Bytes::new(), slices: slices.to_vec() };
+        let run = |slices: &[ExtentSlice]| {
+            let record = Record { revision: Revision(1), value: Bytes::new(), slices: slices.to_vec() };
+            (Bytes::new(), Some(record))
+        };
         let block = |id: &'static str, bytes| Block { id: Bytes::from_static(id.as_bytes()), bytes };
         let list = BlockList(vec![block("a", 5), block("b", 30), block("c", 1)]);
-        let runs = [run(&[slice(1, 0, 10), slice(2, 7, 20)]), run(&[slice(3, 0, 6)])];
-        let found = committed(&list, &runs);
+        let body = Stored { records: vec![run(&[slice(1, 0, 10), slice(2, 7, 20)]), run(&[slice(3, 0, 6)])] };
+        let found = committed(&list, &body);
         assert_eq!(found[b"a".as_slice()], [slice(1, 0, 5)]);
         assert_eq!(found[b"b".as_slice()], [slice(1, 5, 5), slice(2, 7, 20), slice(3, 0, 5)]);
         assert_eq!(found[b"c".as_slice()], [slice(3, 5, 1)]);
-        assert!(committed(&list, &[]).is_empty());
     }
 }

@@ -5,7 +5,7 @@ use contract::names::Metadata;
 use engine::Fault;
 use env::{Id, Timestamp};
 
-use super::v1::{StoredPolicy, read_policy_field, write_policies};
+use super::container::{StoredPolicy, read_policy_field, write_policies};
 use super::{FieldReader, FieldWriter, corrupt, read_pair, read_u64};
 
 const QUEUE_SHAPE: u8 = 20;

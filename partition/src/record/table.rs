@@ -7,7 +7,7 @@ use bytes::Bytes;
 use engine::Fault;
 use env::{Id, Timestamp};
 
-use super::v1::{StoredPolicy, read_policy_field, write_policies};
+use super::container::{StoredPolicy, read_policy_field, write_policies};
 use super::{FieldReader, FieldWriter, corrupt, put_length, read_text, read_u64, take_length};
 use crate::table::value::ValueRef;
 

@@ -20,7 +20,8 @@ pub async fn append(
     body: &mut Body<'_>,
 ) -> Result<Response, Failure> {
     let (name, blob) = (request.container()?, request.blob()?);
-    refuse_unbuilt(request, &UNBUILT_ON_WRITE, &["snapshot", "versionid"])?;
+    refuse_unbuilt(request, &UNBUILT_ON_WRITE, &[])?;
+    request.refuse_past()?;
     let larger = request.version >= ApiVersion::APPEND_BLOCK_100_MIB;
     let bytes_max =
         if larger { limits::APPEND_BLOCK_BYTES_MAX } else { limits::APPEND_BLOCK_BYTES_MAX_BEFORE_2022_11_02 };
@@ -54,7 +55,8 @@ pub async fn append(
 
 pub async fn seal(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {
     let (name, blob) = (request.container()?, request.blob()?);
-    refuse_unbuilt(request, &[], &["snapshot", "versionid"])?;
+
+    request.refuse_past()?;
     let change = Change::Seal { position: number(request, "x-ms-blob-condition-appendpos")? };
     let expectation = request.expectation(row)?;
     let container = container::find(shell, &request.account.name, &name).await?;

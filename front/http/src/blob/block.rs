@@ -7,12 +7,13 @@ use contract::{ApiVersion, ErrorCode, Refusal, limits};
 use engine::ExtentError;
 use partition::blob::block::PutBlob;
 use partition::blob::container;
-use partition::blob::delete::DeleteBlob;
+use partition::blob::delete::{DeleteBlob, DeletePast, Snapshots};
+use partition::blob::{Attributes, Which};
 use partition::record::{BlobKind, ContentProperties};
 use partition::{Content, Failure, Shell};
 
 use super::hash::{Actual, Expected, HashedBody, check_md5, parse_md5};
-use super::{refuse_unbuilt, stamp};
+use super::{refuse_unbuilt, stamp_made};
 use crate::auth::Grant;
 use crate::body;
 use crate::request::Request;
@@ -42,19 +43,20 @@ pub async fn put(
     body: &mut Body<'_>,
 ) -> Result<Response, Failure> {
     let (name, blob) = (request.container()?, request.blob()?);
-    refuse_unbuilt(request, &UNBUILT_ON_WRITE, &["snapshot", "versionid"])?;
+    refuse_unbuilt(request, &UNBUILT_ON_WRITE, &[])?;
+    request.refuse_past()?;
     if let Some(value) = request.header("x-ms-blob-content-length") {
         return Err(Refusal::bad_header("x-ms-blob-content-length", value).into());
     }
     limit_body(request, body, put_bytes_max(request.version))?;
     let expected = Expected::parse(request)?;
     let claimed_md5 = request.header("x-ms-blob-content-md5").map(parse_md5).transpose()?;
-    let (expectation, metadata) = (request.expectation(row)?, request.metadata()?);
-    let (properties, kind) = (put_properties(request), BlobKind::Block);
+    let (expectation, attributes) = (request.expectation(row)?, attributes(request, put_properties(request))?);
+    let (kind, keeping) = (BlobKind::Block, request.keeping());
 
     let container = container::find(shell, &request.account.name, &name).await?;
     let mut command =
-        PutBlob::new(&container.group, &blob, expectation, kind, properties, metadata, grant.may_overwrite);
+        PutBlob::new(&container.group, &blob, expectation, kind, attributes, keeping, grant.may_overwrite);
     container.settle(shell, shell.admit(&command).await).await?;
 
     let mut source = HashedBody::new(body);
@@ -62,11 +64,11 @@ pub async fn put(
     let actual = source.finish();
     expected.check(&actual)?;
     check_md5(claimed_md5, actual.md5)?;
-    command.properties.content_md5 = Some(actual.md5);
+    command.attributes.properties.content_md5 = Some(actual.md5);
 
     let head = container.settle(shell, shell.execute(&command).await).await?;
     let mut response = Response::new(row.status);
-    stamp(&mut response, head.etag, head.last_modified);
+    stamp_made(&mut response, &head);
     response.header("Content-MD5", STANDARD.encode(actual.md5));
     if request.version >= ApiVersion::CRC64 {
         response.header("x-ms-content-crc64", STANDARD.encode(actual.crc64));
@@ -83,7 +85,8 @@ pub async fn put_append(
     grant: Grant,
 ) -> Result<Response, Failure> {
     let (name, blob) = (request.container()?, request.blob()?);
-    refuse_unbuilt(request, &UNBUILT_ON_WRITE, &["snapshot", "versionid"])?;
+    refuse_unbuilt(request, &UNBUILT_ON_WRITE, &[])?;
+    request.refuse_past()?;
     if let Some(value) = request.header("x-ms-blob-content-length") {
         return Err(Refusal::bad_header("x-ms-blob-content-length", value).into());
     }
@@ -95,13 +98,13 @@ pub async fn put_append(
     }
     let mut properties = put_properties(request);
     properties.content_md5 = request.header("x-ms-blob-content-md5").map(parse_md5).transpose()?;
-    let (expectation, metadata) = (request.expectation(row)?, request.metadata()?);
+    let (expectation, attributes) = (request.expectation(row)?, attributes(request, properties)?);
     let container = container::find(shell, &request.account.name, &name).await?;
-    let kind = BlobKind::Append { blocks: 0, sealed: false };
-    let command = PutBlob::new(&container.group, &blob, expectation, kind, properties, metadata, grant.may_overwrite);
+    let (kind, keeping) = (BlobKind::Append { blocks: 0, sealed: false }, request.keeping());
+    let command = PutBlob::new(&container.group, &blob, expectation, kind, attributes, keeping, grant.may_overwrite);
     let head = container.settle(shell, shell.execute(&command).await).await?;
     let mut response = Response::new(row.status);
-    stamp(&mut response, head.etag, head.last_modified);
+    stamp_made(&mut response, &head);
     response.header("x-ms-request-server-encrypted", "true");
     Ok(response)
 }
@@ -114,6 +117,11 @@ pub fn limit_body(request: &Request<'_>, body: &mut Body<'_>, bytes_max: u64) ->
         BodyKind::Length(bytes) if bytes > bytes_max => Err(body::too_large(bytes_max)),
         BodyKind::Length(_) | BodyKind::Chunked => Ok(()),
     }
+}
+
+/// What a request that makes a whole blob says of it.
+pub fn attributes(request: &Request<'_>, properties: ContentProperties) -> Result<Attributes, Refusal> {
+    Ok(Attributes { properties, metadata: request.metadata()?, ..Attributes::default() })
 }
 
 /// What Put Blob stores about the content; the MD5 is known when the body has come.
@@ -153,18 +161,38 @@ pub fn put_hash(response: &mut Response, version: ApiVersion, expected: &Expecte
 
 pub async fn delete(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {
     let (name, blob) = (request.container()?, request.blob()?);
-    refuse_unbuilt(request, &[], &["snapshot", "versionid", "deletetype"])?;
-    match request.header("x-ms-delete-snapshots") {
-        // There are no snapshots, so deleting them too is deleting the blob.
-        None | Some("include") => {}
-        Some("only") => refuse_unbuilt(request, &["x-ms-delete-snapshots"], &[])?,
+
+    let (which, keeping, sent) = (request.which()?, request.keeping(), request.header("x-ms-delete-snapshots"));
+    let permanent = match request.query.get("deletetype") {
+        None => false,
+        Some(text) if text.eq_ignore_ascii_case("permanent") => true,
+        Some(text) => return Err(Refusal::bad_query("deletetype", text, "Unknown value.").into()),
+    };
+    let snapshots = match sent {
+        None => Snapshots::Refuse,
+        Some(_) if which != Which::Current => {
+            return Err(Refusal::bad_header("x-ms-delete-snapshots", sent.unwrap_or_default()).into());
+        }
+        Some("include") => Snapshots::Include,
+        Some("only") => Snapshots::Only,
         Some(value) => return Err(Refusal::bad_header("x-ms-delete-snapshots", value).into()),
+    };
+    let is_allowed = request.settings.delete_retention.is_some_and(|retention| retention.allow_permanent);
+    if permanent && (which == Which::Current || !is_allowed) {
+        return Err(ErrorCode::PermanentDeleteNotAllowed.into());
     }
     let expectation = request.expectation(row)?;
     let container = container::find(shell, &request.account.name, &name).await?;
-    let command = DeleteBlob::new(&container.group, &blob, expectation);
-    container.settle(shell, shell.execute(&command).await).await?;
-    Ok(Response::new(row.status).with_header("x-ms-delete-type-permanent", "true"))
+    let deleted = if which == Which::Current {
+        let command = DeleteBlob::new(&container.group, &blob, expectation, keeping, snapshots);
+        shell.execute(&command).await
+    } else {
+        let command = DeletePast::new(&container.group, &blob, expectation, keeping, which, permanent);
+        shell.execute(&command).await
+    };
+    let deleted = container.settle(shell, deleted).await?;
+    let permanent = if deleted.is_kept { "false" } else { "true" };
+    Ok(Response::new(row.status).with_header("x-ms-delete-type-permanent", permanent))
 }
 
 /// `x-ms-blob-…` is stored; without it the plain header of the same meaning.

@@ -13,7 +13,8 @@ use crate::wire::Response;
 const UNBUILT: [&str; 3] = ["x-ms-encryption-key", "x-ms-encryption-key-sha256", "x-ms-encryption-scope"];
 
 pub async fn set_metadata(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {
-    refuse_unbuilt(request, &UNBUILT, &["snapshot", "versionid"])?;
+    refuse_unbuilt(request, &UNBUILT, &[])?;
+    request.refuse_past()?;
     let mut response = change(shell, request, row, Change::Metadata(request.metadata()?)).await?;
     response.header("x-ms-request-server-encrypted", "true");
     Ok(response)
@@ -26,7 +27,8 @@ pub async fn set_properties(
     row: &'static Operation,
 ) -> Result<Response, Failure> {
     // Those are of page blobs, which are not built.
-    refuse_unbuilt(request, &UNBUILT, &["snapshot", "versionid"])?;
+    refuse_unbuilt(request, &UNBUILT, &[])?;
+    request.refuse_past()?;
     refuse_unbuilt(
         request,
         &["x-ms-blob-content-length", "x-ms-sequence-number-action", "x-ms-blob-sequence-number"],
@@ -52,10 +54,11 @@ async fn change(
 
 pub async fn get_metadata(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {
     let (name, blob, expectation) = (request.container()?, request.blob()?, request.expectation(row)?);
-    refuse_unbuilt(request, &UNBUILT[..2], &["snapshot", "versionid"])?;
+    refuse_unbuilt(request, &UNBUILT[..2], &[])?;
+    let which = request.which()?;
     let container = container::find(shell, &request.account.name, &name).await?;
-    let read = model::properties(shell, &container.group, &blob, &expectation).await;
-    let head = container.settle(shell, read).await?;
+    let read = model::properties(shell, &container.group, &blob, which, &expectation).await;
+    let head = container.settle(shell, read).await?.head;
     let mut response = Response::new(row.status);
     stamp(&mut response, head.etag, head.last_modified);
     put_metadata(&mut response, &head.metadata);

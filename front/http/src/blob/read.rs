@@ -7,10 +7,10 @@ use contract::{ApiVersion, ErrorCode, Refusal, limits};
 use md5::{Digest, Md5};
 use partition::blob::container;
 use partition::blob::read::{self as model, Part, Range};
-use partition::record::BlobHead;
+use partition::blob::state::State;
 use partition::{ContentReader, Failure, Shell};
 
-use super::{put_kind, put_lease, put_metadata, refuse_unbuilt, stamp};
+use super::{moment, put_kind, put_lease, put_metadata, refuse_unbuilt, stamp};
 use crate::auth::Grant;
 use crate::request::Request;
 use crate::wire::{Response, ResponseBody};
@@ -24,16 +24,18 @@ pub async fn get(
     grant: Grant,
 ) -> Result<Response, Failure> {
     let (name, blob) = (request.container()?, request.blob()?);
-    refuse_unbuilt(request, &UNBUILT_ON_READ, &["snapshot", "versionid"])?;
+    refuse_unbuilt(request, &UNBUILT_ON_READ, &[])?;
+    let which = request.which()?;
     let range = range(request)?;
     let hash = RangeHash::parse(request, range.is_some())?;
     let expectation = request.expectation(row)?;
     let container = container::find(shell, &request.account.name, &name).await?;
-    let read = model::content(shell, &container.group, &blob, &expectation, range).await;
-    let (head, part, reader) = container.settle(shell, read).await?;
+    let read = model::content(shell, &container.group, &blob, which, &expectation, range).await;
+    let (state, part, reader) = container.settle(shell, read).await?;
 
     let mut response = Response::new(if part.is_some() { 206 } else { row.status });
-    put_head(&mut response, request, grant, &head);
+    put_head(&mut response, request, grant, &state);
+    let head = &state.head;
     let stored_md5 = head.properties.content_md5.map(|md5| STANDARD.encode(md5));
     let bytes = match part {
         None => {
@@ -64,17 +66,19 @@ pub async fn properties(
     grant: Grant,
 ) -> Result<Response, Failure> {
     let (name, blob) = (request.container()?, request.blob()?);
-    refuse_unbuilt(request, &UNBUILT_ON_READ, &["snapshot", "versionid"])?;
+    refuse_unbuilt(request, &UNBUILT_ON_READ, &[])?;
+    let which = request.which()?;
     let expectation = request.expectation(row)?;
     let container = container::find(shell, &request.account.name, &name).await?;
-    let read = model::properties(shell, &container.group, &blob, &expectation).await;
-    let head = container.settle(shell, read).await?;
+    let read = model::properties(shell, &container.group, &blob, which, &expectation).await;
+    let state = container.settle(shell, read).await?;
     let mut response = Response::new(row.status);
-    put_head(&mut response, request, grant, &head);
+    put_head(&mut response, request, grant, &state);
+    let head = &state.head;
     if let Some(md5) = head.properties.content_md5 {
         response.header("Content-MD5", STANDARD.encode(md5));
     }
-    if head.kind.is_block() {
+    if head.kind.is_block() && state.is_current {
         response.header("x-ms-access-tier", "Hot").header("x-ms-access-tier-inferred", "true");
     }
     response.body = ResponseBody::Head { bytes: Some(head.content_bytes) };
@@ -92,7 +96,8 @@ async fn body(reader: ContentReader, bytes: u64) -> Result<ResponseBody, Failure
     }
 }
 
-fn put_head(response: &mut Response, request: &Request<'_>, grant: Grant, head: &BlobHead) {
+fn put_head(response: &mut Response, request: &Request<'_>, grant: Grant, state: &State) {
+    let head = &state.head;
     stamp(response, head.etag, head.last_modified);
     response.header("Accept-Ranges", "bytes");
     let properties = &head.properties;
@@ -113,7 +118,15 @@ fn put_head(response: &mut Response, request: &Request<'_>, grant: Grant, head: 
     if request.version >= ApiVersion::CREATION_TIME {
         response.header("x-ms-creation-time", head.created.http_date());
     }
-    put_lease(response, head.lease.as_ref(), request.now);
+    if let Some(version) = head.version {
+        response.header("x-ms-version-id", moment(version));
+        if state.is_current {
+            response.header("x-ms-is-current-version", "true");
+        }
+    }
+    if state.is_current {
+        put_lease(response, head.lease.as_ref(), request.now);
+    }
     response.header("x-ms-server-encrypted", "true");
     put_metadata(response, &head.metadata);
 }

@@ -10,9 +10,9 @@ use partition::blob::staging::{self as model, Among, PutBlock, PutBlockList};
 use partition::record::blocks::Block;
 use partition::{Content, Failure, Shell};
 
-use super::block::{UNBUILT_ON_WRITE, limit_body, named_properties, not_received, put_hash};
+use super::block::{UNBUILT_ON_WRITE, attributes, limit_body, named_properties, not_received, put_hash};
 use super::hash::{Actual, Expected, HashedBody};
-use super::{refuse_unbuilt, stamp};
+use super::{refuse_unbuilt, stamp, stamp_made};
 use crate::auth::Grant;
 use crate::body::receive;
 use crate::request::Request;
@@ -29,7 +29,8 @@ pub async fn put_block(
     body: &mut Body<'_>,
 ) -> Result<Response, Failure> {
     let (name, blob) = (request.container()?, request.blob()?);
-    refuse_unbuilt(request, &UNBUILT_ON_WRITE, &["snapshot", "versionid"])?;
+    refuse_unbuilt(request, &UNBUILT_ON_WRITE, &[])?;
+    request.refuse_past()?;
     let text = request.query.get("blockid").ok_or_else(|| Refusal::missing_query("blockid"))?;
     let id = block_id(text)
         .ok_or_else(|| Refusal::bad_query("blockid", text, "Not a valid base64 string, or longer than 64 bytes."))?;
@@ -65,19 +66,20 @@ pub async fn put_block_list(
     body: &mut Body<'_>,
 ) -> Result<Response, Failure> {
     let (name, blob) = (request.container()?, request.blob()?);
-    refuse_unbuilt(request, &UNBUILT_ON_WRITE, &["snapshot", "versionid"])?;
-    let (expected, properties) = (Expected::parse(request)?, named_properties(request)?);
-    let (expectation, metadata) = (request.expectation(row)?, request.metadata()?);
+    refuse_unbuilt(request, &UNBUILT_ON_WRITE, &[])?;
+    request.refuse_past()?;
+    let (expected, attributes) = (Expected::parse(request)?, attributes(request, named_properties(request)?)?);
+    let (expectation, keeping) = (request.expectation(row)?, request.keeping());
     let document = receive(body).await?;
     let actual = Actual::of(&document);
     expected.check(&actual)?;
     let list = block_list(&document)?;
     let container = container::find(shell, &request.account.name, &name).await?;
     let command =
-        PutBlockList::new(&container.group, &blob, expectation, properties, metadata, grant.may_overwrite, list);
+        PutBlockList::new(&container.group, &blob, expectation, attributes, keeping, grant.may_overwrite, list);
     let head = container.settle(shell, shell.execute(&command).await).await?;
     let mut response = Response::new(row.status);
-    stamp(&mut response, head.etag, head.last_modified);
+    stamp_made(&mut response, &head);
     put_hash(&mut response, request.version, &expected, &actual);
     response.header("x-ms-request-server-encrypted", "true");
     Ok(response)
@@ -89,7 +91,8 @@ pub async fn get_block_list(
     row: &'static Operation,
 ) -> Result<Response, Failure> {
     let (name, blob) = (request.container()?, request.blob()?);
-    refuse_unbuilt(request, &[], &["snapshot", "versionid"])?;
+
+    let which = request.which()?;
     let (committed, uncommitted) = match request.query.get("blocklisttype") {
         None | Some("committed") => (true, false),
         Some("uncommitted") => (false, true),
@@ -98,7 +101,7 @@ pub async fn get_block_list(
     };
     let expectation = request.expectation(row)?;
     let container = container::find(shell, &request.account.name, &name).await?;
-    let read = model::blocks(shell, &container.group, &blob, &expectation).await;
+    let read = model::blocks(shell, &container.group, &blob, which, &expectation).await;
     let blocks = container.settle(shell, read).await?;
     let mut xml = XmlWriter::new();
     xml.open("BlockList");
