@@ -40,6 +40,11 @@ impl Timestamp {
         self.0 / TICKS_PER_SECOND
     }
 
+    /// Whole days from `earlier` to here.
+    pub const fn days_since(self, earlier: Timestamp) -> u64 {
+        self.0.saturating_sub(earlier.0) / (SECONDS_PER_DAY * TICKS_PER_SECOND)
+    }
+
     /// `Fri, 26 Jun 2015 23:39:12 GMT`
     pub fn http_date(self) -> String {
         let (y, mo, d, h, mi, s) = self.civil();

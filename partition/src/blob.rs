@@ -6,6 +6,7 @@ pub mod body;
 pub mod change;
 pub mod container;
 pub mod delete;
+pub mod kept;
 pub mod lease;
 pub mod list;
 pub mod read;

@@ -3,10 +3,11 @@
 //! The record of a named thing, its head, lies in its account's directory. What it holds lies in a group named by the head's
 //! incarnation, so deleting it is one commit and a fence, whatever it holds: the name is free at once and the engine sweeps the old
 //! group. A tombstone written in the same commit makes sure that the fence is put up even if the power goes between the two.
+//! A container may also be kept for a while: then its head moves aside instead of going away (`blob/kept.rs`).
 //!
-//! 1. A group is fenced only after no head names it.
+//! 1. A group is fenced only after no head names it, kept ones included.
 //! 2. From the commit that took a head away, or gave it another incarnation, until the fence of its old group stands, a tombstone
-//!    names that group.
+//!    or a kept head names that group.
 
 use std::marker::PhantomData;
 
@@ -41,6 +42,11 @@ pub async fn load<H: Named>(reader: &Reader<'_>) -> Result<Option<H>, Fault> {
 
 pub fn put<H: Named>(head: &H) -> Write {
     Write::Put { family: directory::HEAD, key: HEAD_KEY, value: head.encode(), slices: Vec::new() }
+}
+
+/// Frees the name.
+pub fn take_away() -> Write {
+    Write::Delete { family: directory::HEAD, key: HEAD_KEY }
 }
 
 /// A named thing as a request found it. Every operation on what it holds begins here.
@@ -118,7 +124,7 @@ impl<H: Named, J: Fn(Option<&H>, Timestamp) -> Result<(), Refusal> + Send + Sync
     fn decide(&self, head: Self::Records, moment: Moment) -> Result<(Vec<Write>, Id), Refusal> {
         self.check(&head, moment.now)?;
         let incarnation = head.ok_or(H::NOT_FOUND)?.incarnation();
-        Ok((vec![Write::Delete { family: directory::HEAD, key: HEAD_KEY }, tombstone(incarnation)], incarnation))
+        Ok((vec![take_away(), tombstone(incarnation)], incarnation))
     }
 }
 

@@ -4,7 +4,7 @@
 //! |-----------|-----------------------------------|----------------|---------------------------------------|
 //! | system    | `s`                               | by purpose     | CEILING                               |
 //! | account   | `a` account                       | service letter | PROPERTIES                            |
-//! | directory | `d` service account               | name           | HEAD, TOMBSTONE                       |
+//! | directory | `d` service account               | name           | HEAD, TOMBSTONE, KEPT                 |
 //! | container | `b` account 0x00 incarnation (16) | blob name      | HEAD, BODY, BLOCKS, STAGED, PAST, ... |
 //! | queue     | `q` account 0x00 incarnation (16) | empty          | VISIBLE, POINTER, TEXT, EXPIRY, STATE |
 //! | table     | `t` account 0x00 incarnation (16) | PartitionKey   | ENTITY                                |
@@ -40,6 +40,8 @@ pub mod directory {
     pub const HEAD: Family = Family(1);
     /// One record per deleted incarnation whose group may not be fenced yet; the key is the incarnation.
     pub const TOMBSTONE: Family = Family(2);
+    /// One record per container that was deleted and is kept for a while; the key is the tick of its deletion.
+    pub const KEPT: Family = Family(3);
 }
 
 /// Families of a container.

@@ -11,6 +11,7 @@ pub mod directory;
 pub mod etag;
 pub mod execute;
 pub mod gate;
+pub mod housekeeping;
 pub mod key;
 pub mod lease;
 pub mod list;

@@ -7,6 +7,7 @@
 pub mod blob;
 pub mod blocks;
 pub mod container;
+pub mod kept;
 pub mod past;
 pub mod queue;
 pub mod service;
@@ -14,6 +15,7 @@ pub mod table;
 
 pub use blob::{BlobHead, BlobKind, ContentProperties};
 pub use container::{ContainerHead, PublicAccess, StoredPolicy};
+pub use kept::KeptContainer;
 pub use queue::{Message, Place, QueueHead, QueueState};
 pub use table::{StoredEntity, TableHead};
 

@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use contract::Service;
+use contract::limits::RETENTION_DAYS_MAX;
 use contract::roles::{ROLES, Role};
 use http::account::{Account, BlobSettings, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 use http::tokens::{Assignment, Tokens};
@@ -119,11 +120,19 @@ struct AccountSettings {
     /// What is overwritten or deleted stays as an earlier version.
     #[serde(default)]
     versioning: bool,
+    /// For how many days a deleted container can be restored.
+    container_retention_days: Option<u16>,
 }
 
 impl AccountSettings {
-    fn blob(&self) -> BlobSettings {
-        BlobSettings { versioning: self.versioning }
+    fn blob(&self, name: &str) -> Result<BlobSettings, String> {
+        let container_retention_days = self.container_retention_days;
+        match container_retention_days {
+            Some(days) if !(1..=RETENTION_DAYS_MAX).contains(&days) => {
+                Err(format!("[account.{name}]: container-retention-days is from 1 to {RETENTION_DAYS_MAX}"))
+            }
+            _ => Ok(BlobSettings { versioning: self.versioning, container_retention_days }),
+        }
     }
 }
 
@@ -313,14 +322,15 @@ fn accounts(flags: &[String], file: &BTreeMap<String, AccountSettings>) -> Resul
     }
     for (name, settings) in file {
         let mut keys: Vec<&str> = settings.keys.iter().map(String::as_str).collect();
+        let blob = settings.blob(name)?;
         match accounts.iter_mut().find(|account| account.name.as_str() == name) {
-            Some(account) => account.blob = settings.blob(),
+            Some(account) => account.blob = blob,
             None => {
                 if keys.is_empty() && name == DEVELOPMENT_ACCOUNT {
                     keys.push(DEVELOPMENT_KEY);
                 }
                 let account = Account::new(name, &keys).map_err(|error| format!("[account.{name}]: {error}"))?;
-                accounts.push(Account { blob: settings.blob(), ..account });
+                accounts.push(Account { blob, ..account });
             }
         }
     }
@@ -393,6 +403,7 @@ mod tests {
             (&[], "blob-prot = 1", "blob-prot"),
             (&[], "log = \"loud\"", "no level"),
             (&[], "[account.ABC]\nkeys = [\"a2V5\"]", "lower-case"),
+            (&[], "[account.abc]\nkeys = [\"a2V5\"]\ncontainer-retention-days = 366", "from 1 to 365"),
             (&[], "[tokens]\nissuers = [\"i\"]\nkeys = \"nowhere.json\"", "cannot read nowhere.json"),
             (&[], "[tokens]\nissuers = [\"i\"]\nkeys = \"/dev/null\"", "not JSON"),
             (

@@ -15,6 +15,7 @@ use env::{SystemClock, SystemIds};
 use http::account::{Account, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 use http::{App, Listener};
 use partition::Shell;
+use partition::housekeeping::Round;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
 
@@ -86,7 +87,7 @@ async fn serve(settings: Settings, line: CommandLine) -> Result<(), String> {
     let (drain, draining) = watch::channel(false);
     let running: Vec<_> =
         listeners.into_iter().map(|listener| tokio::spawn(listener.run(draining.clone(), DRAIN_GRACE))).collect();
-    let sweeper = tokio::spawn(sweep(app.clone()));
+    let sweepers = [tokio::spawn(sweep(app.clone())), tokio::spawn(tidy(app.clone()))];
     loop {
         tokio::select! {
             _ = terminate.recv() => break,
@@ -99,9 +100,11 @@ async fn serve(settings: Settings, line: CommandLine) -> Result<(), String> {
     for listener in running {
         let _ = listener.await; // a listener that panicked has nothing left to finish
     }
-    // Not before: a request may wait for a commit that the sweeper leads.
-    sweeper.abort();
-    let _ = sweeper.await; // it was told to stop
+    // Not before: a request may wait for a commit that a sweeper leads.
+    for sweeper in sweepers {
+        sweeper.abort();
+        let _ = sweeper.await; // it was told to stop
+    }
     drop(app);
     let closing = tokio::task::spawn_blocking(move || engine.close());
     closing.await.map_err(|error| error.to_string())?.map_err(|fault| fault.to_string())?;
@@ -149,6 +152,36 @@ async fn sweep(app: Arc<App>) {
                 Ok(0) => {}
                 Ok(removed) => tracing::debug!(account = account.name.as_str(), removed, "expired messages removed"),
                 Err(failure) => tracing::error!(account = account.name.as_str(), ?failure, "sweeping queues failed"),
+            }
+        }
+    }
+}
+
+/// Housekeeping reads so many rows, then rests a moment; after a round it rests for `SWEEP_PAUSE`.
+const TIDY_ROWS: usize = 1000;
+const TIDY_PAUSE: Duration = Duration::from_secs(1);
+
+/// Gives back what is due in every account: see `partition::housekeeping`.
+async fn tidy(app: Arc<App>) {
+    loop {
+        tokio::time::sleep(SWEEP_PAUSE).await;
+        for account in app.accounts() {
+            let (mut round, name) = (Round::default(), account.name.as_str());
+            loop {
+                let step = match round.step(&app.shell, &account.name, TIDY_ROWS).await {
+                    Ok(step) => step,
+                    Err(failure) => {
+                        tracing::error!(account = name, ?failure, "housekeeping failed");
+                        break;
+                    }
+                };
+                if step.cleared > 0 {
+                    tracing::debug!(account = name, cleared = step.cleared, "what was due is cleared");
+                }
+                if step.is_round_over {
+                    break;
+                }
+                tokio::time::sleep(TIDY_PAUSE).await;
             }
         }
     }

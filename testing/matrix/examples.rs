@@ -4,7 +4,8 @@
 use contract::operations::{LeaseCheck, Operation, Resource, Test, TokenNeeds};
 use contract::roles::ROLES;
 use contract::{OperationId, Service};
-use env::Clock;
+use env::{Clock, Timestamp};
+use http::account::{Account, BlobSettings};
 use testing::{Answer, Issuer, Request, World};
 
 /// Pages of `http://page` may ask for anything that the example of a preflight asks for.
@@ -46,6 +47,13 @@ pub async fn world_of(row: &Operation) -> World {
         assert_eq!(world.send(&Request::new("DELETE box/b")).await.status, 202);
         assert_eq!(world.send(&put).await.status, 201);
         world.clock.advance_seconds(10);
+    }
+    if row.id == OperationId::RestoreContainer {
+        let blob = BlobSettings { container_retention_days: Some(7), ..BlobSettings::default() };
+        world.app.set_accounts(vec![Account { blob, ..Account::development() }]);
+        assert_eq!(world.send(&Request::new("PUT gone?restype=container")).await.status, 201);
+        world.clock.advance_seconds(10);
+        assert_eq!(world.send(&Request::new("DELETE gone?restype=container")).await.status, 202);
     }
     world
 }
@@ -177,6 +185,13 @@ pub fn example(row: &Operation) -> Request {
         GetContainerAcl => Request::new("GET box?restype=container&comp=acl"),
         SetContainerAcl => Request::new("PUT box?restype=container&comp=acl").header("x-ms-blob-public-access", "blob"),
         DeleteContainer => Request::new("DELETE box?restype=container"),
+        RestoreContainer => {
+            // Named by the moment of its deletion.
+            let deleted = Timestamp::parse_iso8601("2026-01-02T03:04:25Z").expect("a time");
+            Request::new("PUT gone?restype=container&comp=undelete")
+                .header("x-ms-deleted-container-name", "gone")
+                .header("x-ms-deleted-container-version", format!("{:016X}", deleted.ticks()))
+        }
         ListBlobs => Request::new("GET box?restype=container&comp=list"),
         PutBlockBlob => Request::new("PUT box/b").header("x-ms-blob-type", "BlockBlob").body("other content"),
         GetBlob => Request::new("GET box/b"),

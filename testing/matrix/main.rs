@@ -7,6 +7,7 @@ mod conditions;
 mod content;
 mod cors;
 mod examples;
+mod kept;
 mod printed;
 mod rows;
 mod tables;

@@ -27,6 +27,8 @@ pub struct Account {
 pub struct BlobSettings {
     /// What is overwritten or deleted stays as an earlier version.
     pub versioning: bool,
+    /// For how many days a deleted container can be restored; `None`: not at all.
+    pub container_retention_days: Option<u16>,
 }
 
 /// A key, ready to sign with. Never printed.

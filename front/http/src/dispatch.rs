@@ -57,6 +57,7 @@ pub async fn dispatch(
             lease::of_blob(shell, request, row).await
         }
         DeleteContainer => container::delete(shell, request, row).await,
+        RestoreContainer => container::restore(shell, request, row).await,
         ListBlobs => list::blobs(shell, request, row).await,
         PutBlockBlob => block::put(shell, request, row, grant, body).await,
         PutAppendBlob => block::put_append(shell, request, row, grant).await,

@@ -6,6 +6,7 @@ use contract::{ErrorCode, Refusal, Service};
 use engine::{Fault, PartitionId, Write};
 use env::{Id, Timestamp};
 
+use super::kept::KeepContainer;
 use crate::checks::Expectation;
 use crate::condition::Current;
 use crate::directory::{self, Named, load, put};
@@ -214,13 +215,17 @@ impl Command for LeaseContainer {
     }
 }
 
-/// Delete Container.
+/// Delete Container; `kept_days` says for how long deleted ones can be restored.
 pub async fn delete(
     shell: &Shell,
     account: &AccountName,
     name: &ContainerName,
     expectation: Expectation,
+    kept_days: Option<u16>,
 ) -> Result<(), Failure> {
+    if let Some(days) = kept_days {
+        return shell.execute(&KeepContainer::new(account, name, expectation, days)).await;
+    }
     let judge = |head: Option<&ContainerHead>, now| expectation.judge(head.map(ContainerHead::current), now);
     directory::delete(shell, account, name.as_str(), judge).await
 }

@@ -8,9 +8,9 @@ use std::ops::Bound;
 
 use bytes::Bytes;
 use contract::limits::{BLOCKS_MAX, STAGED_BLOCKS_MAX, STAGED_SECONDS_MAX};
-use contract::names::BlobName;
+use contract::names::{AccountName, BlobName};
 use contract::{ErrorCode, Refusal};
-use engine::{ExtentSlice, Fault, GroupId, KeyRange, PartitionId, Record, Write};
+use engine::{BoxFuture, ExtentSlice, Family, Fault, GroupId, KeyRange, PartitionId, Record, Write};
 use env::Timestamp;
 
 use super::body::{self, Place, Stored};
@@ -18,6 +18,7 @@ use super::state::{Attributes, KEY, Keeping, State, Which, Whole, load_head, loa
 use crate::checks::Expectation;
 use crate::content::Content;
 use crate::execute::{Command, Failure, Moment, Reader, Shell};
+use crate::housekeeping::Chore;
 use crate::key::{self, container};
 use crate::lease;
 use crate::record::blocks::{Block, BlockList, Staging};
@@ -162,6 +163,69 @@ impl Command for PutBlock {
         writes.push(Write::Put { family: container::STAGED, key: self.id.clone(), value, slices });
         writes.push(Write::Put { family: container::STAGING, key: KEY, value: staging.encode(), slices: Vec::new() });
         Ok((writes, ()))
+    }
+}
+
+/// Takes away what was staged and has died, so many blocks at a time; the record that tells of them goes with the last.
+struct DropDead {
+    partition: PartitionId,
+}
+
+/// Blocks that one commit takes away.
+const DROPPED_AT_ONCE: usize = 1000;
+
+impl Command for DropDead {
+    type Records = (Option<Staging>, Vec<(Bytes, Record)>);
+    /// Is there more?
+    type Outcome = bool;
+
+    fn partition(&self) -> &PartitionId {
+        &self.partition
+    }
+
+    async fn load(&self, reader: &Reader<'_>) -> Result<Self::Records, Fault> {
+        let all = KeyRange { start: Bound::Unbounded, end: Bound::Unbounded };
+        Ok((load_staging(reader).await?, reader.scan(container::STAGED, &all, DROPPED_AT_ONCE).await?))
+    }
+
+    fn check(&self, _records: &Self::Records, _now: Timestamp) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn decide(&self, (staging, blocks): Self::Records, moment: Moment) -> Result<(Vec<Write>, bool), Refusal> {
+        if staging.is_none_or(|staging| staging.is_live(moment.now)) {
+            return Ok((Vec::new(), false));
+        }
+        let has_more = blocks.len() == DROPPED_AT_ONCE;
+        let gone = blocks.into_iter().map(|(key, _)| Write::Delete { family: container::STAGED, key });
+        let mut writes: Vec<Write> = gone.collect();
+        if !has_more {
+            writes.push(Write::Delete { family: container::STAGING, key: KEY });
+        }
+        Ok((writes, has_more))
+    }
+}
+
+/// Blocks that nobody committed within their week.
+pub(crate) struct StagedBlocks;
+
+impl Chore for StagedBlocks {
+    fn family(&self) -> Family {
+        container::STAGING
+    }
+
+    fn is_due(&self, _key: &[u8], value: &[u8], now: Timestamp) -> Result<bool, Fault> {
+        Ok(!Staging::decode(value)?.is_live(now))
+    }
+
+    fn clear<'a>(
+        &'a self,
+        shell: &'a Shell,
+        _account: &'a AccountName,
+        partition: &'a PartitionId,
+        _key: &'a Bytes,
+    ) -> BoxFuture<'a, Result<bool, Failure>> {
+        Box::pin(async move { shell.execute(&DropDead { partition: partition.clone() }).await })
     }
 }
 

@@ -1,7 +1,9 @@
 //! Containers on the wire.
 
+use contract::Refusal;
 use contract::operations::Operation;
 use partition::blob::container::{self as model, CreateContainer, ReplaceInContainer, Replacement};
+use partition::blob::kept::{KeptVersion, RestoreContainer};
 use partition::record::ContainerHead;
 use partition::{Failure, Shell};
 
@@ -49,8 +51,33 @@ pub async fn set_metadata(shell: &Shell, request: &Request<'_>, row: &'static Op
 
 pub async fn delete(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {
     let expectation = request.expectation(row)?;
-    model::delete(shell, &request.account.name, &request.container()?, expectation).await?;
+    let kept_days = request.account.blob.container_retention_days;
+    model::delete(shell, &request.account.name, &request.container()?, expectation, kept_days).await?;
     Ok(Response::new(row.status))
+}
+
+/// A container is restored under its own name alone.
+pub async fn restore(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {
+    const NAME: &str = "x-ms-deleted-container-name";
+    const VERSION: &str = "x-ms-deleted-container-version";
+    let required = |name: &'static str| request.header(name).ok_or(Refusal::missing_header(name));
+    let (name, given, version) = (request.container()?, required(NAME)?, required(VERSION)?);
+    if given != name.as_str() {
+        return Err(Refusal::bad_header(NAME, given).into());
+    }
+    let version = parse_version(version).ok_or_else(|| Refusal::bad_header(VERSION, version))?;
+    shell.execute(&RestoreContainer::new(&request.account.name, &name, version)).await?;
+    Ok(Response::new(row.status))
+}
+
+/// `01DC5A6B9F3E2D10`
+pub fn version_text(version: KeptVersion) -> String {
+    format!("{:016X}", version.0)
+}
+
+pub fn parse_version(text: &str) -> Option<KeptVersion> {
+    let is_hex = text.len() == 16 && text.bytes().all(|b| b.is_ascii_hexdigit());
+    u64::from_str_radix(text, 16).ok().filter(|_| is_hex).map(KeptVersion)
 }
 
 fn stamped(row: &Operation, head: &ContainerHead) -> Response {

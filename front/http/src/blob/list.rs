@@ -6,11 +6,13 @@ use contract::operations::Operation;
 use contract::{ApiVersion, ErrorCode, Refusal};
 use env::Timestamp;
 use partition::blob::container;
-use partition::blob::list::{self as model, Entry};
+use partition::blob::kept::KeptVersion;
+use partition::blob::list::{self as model, Entry, ListedContainer};
 use partition::lease::Lease;
-use partition::record::{BlobHead, BlobKind, ContainerHead, PublicAccess};
+use partition::record::{BlobHead, BlobKind, PublicAccess};
 use partition::{Failure, Shell};
 
+use super::container::{parse_version, version_text};
 use super::lease::shown;
 use super::read::DEFAULT_CONTENT_TYPE;
 use super::{kind_name, refuse_unbuilt};
@@ -39,20 +41,21 @@ const BLOB_INCLUDES: [&str; 11] = [
 
 pub async fn containers(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {
     let with_metadata = includes(request, &CONTAINER_INCLUDES)?;
-    let start = request.query.get("marker").unwrap_or_default().to_string();
-    let listing = listing(request, start, None)?;
-    let listed = model::containers(shell, &request.account.name, &listing).await?;
+    let asks = |word: &str| request.query.words("include").any(|given| given == word);
+    let (name, version) = container_start(request.query.get("marker").unwrap_or_default())?;
+    let listing = listing(request, name, None)?;
+    let (containers, next) =
+        model::containers(shell, &request.account.name, &listing, version, asks("deleted")).await?;
+    let next = next.map(|place| if asks("deleted") { container_marker(&place) } else { place.0 });
 
     let mut xml = XmlWriter::new();
     xml.open_with("EnumerationResults", &[("ServiceEndpoint", &request.address.endpoint)]);
     put_parameters(&mut xml, request);
     xml.open("Containers");
-    for entry in &listed.entries {
-        if let Entry::Item { name, head } = entry {
-            put_container(&mut xml, request.now, name, head, with_metadata);
-        }
+    for container in containers.iter().filter(|container| asks("system") || !is_system(&container.name)) {
+        put_container(&mut xml, request.now, container, with_metadata);
     }
-    xml.close("Containers").element("NextMarker", listed.next.as_deref().unwrap_or_default());
+    xml.close("Containers").element("NextMarker", next.as_deref().unwrap_or_default());
     xml.close("EnumerationResults");
     Ok(document(request, row, xml.finish()))
 }
@@ -97,8 +100,31 @@ pub async fn blobs(shell: &Shell, request: &Request<'_>, row: &'static Operation
     Ok(document(request, row, xml.finish()))
 }
 
-fn put_container(xml: &mut XmlWriter, now: Timestamp, name: &str, head: &ContainerHead, with_metadata: bool) {
-    xml.open("Container").element("Name", name).open("Properties");
+/// The service's own containers; `$root` and `$web` are their owner's.
+fn is_system(name: &str) -> bool {
+    ["$logs", "$blobchangefeed"].contains(&name)
+}
+
+/// The name to go on from; behind it, where a page ends among deleted containers of one name, which of them.
+fn container_marker((name, version): &model::Place) -> String {
+    format!("{name}!{}", version_text(*version))
+}
+
+fn container_start(marker: &str) -> Result<model::Place, Refusal> {
+    let bad = || Refusal::bad_query("marker", marker, "Not a marker of this service.");
+    match marker.split_once('!') {
+        None => Ok((marker.to_string(), KeptVersion(0))),
+        Some((name, version)) => Ok((name.to_string(), parse_version(version).ok_or_else(bad)?)),
+    }
+}
+
+fn put_container(xml: &mut XmlWriter, now: Timestamp, container: &ListedContainer, with_metadata: bool) {
+    let ListedContainer { name, head, deletion } = container;
+    xml.open("Container").element("Name", name);
+    if let Some(deletion) = deletion {
+        xml.element("Version", &version_text(deletion.version)).element("Deleted", "true");
+    }
+    xml.open("Properties");
     xml.element("Last-Modified", &head.last_modified.http_date()).element("Etag", &head.etag.quoted());
     put_lease(xml, head.lease.as_ref(), now);
     match head.public_access {
@@ -108,7 +134,12 @@ fn put_container(xml: &mut XmlWriter, now: Timestamp, name: &str, head: &Contain
     }
     xml.element("DefaultEncryptionScope", "$account-encryption-key").element("DenyEncryptionScopeOverride", "false");
     xml.element("HasImmutabilityPolicy", "false").element("HasLegalHold", "false");
-    xml.element("ImmutableStorageWithVersioningEnabled", "false").close("Properties");
+    xml.element("ImmutableStorageWithVersioningEnabled", "false");
+    if let Some(deletion) = deletion {
+        let days = deletion.expires.days_since(now);
+        xml.element("DeletedTime", &deletion.deleted.http_date()).element("RemainingRetentionDays", &days.to_string());
+    }
+    xml.close("Properties");
     if with_metadata {
         put_metadata(xml, &head.metadata);
     }
