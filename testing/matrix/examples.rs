@@ -5,7 +5,7 @@ use contract::operations::{LeaseCheck, Operation, Resource, Test, TokenNeeds};
 use contract::roles::ROLES;
 use contract::{OperationId, Service};
 use env::{Clock, Timestamp};
-use http::account::{Account, BlobSettings};
+use http::account::Account;
 use testing::{Answer, Issuer, Request, World};
 
 /// Pages of `http://page` may ask for anything that the example of a preflight asks for.
@@ -49,8 +49,9 @@ pub async fn world_of(row: &Operation) -> World {
         world.clock.advance_seconds(10);
     }
     if row.id == OperationId::RestoreContainer {
-        let blob = BlobSettings { container_retention_days: Some(7), ..BlobSettings::default() };
-        world.app.set_accounts(vec![Account { blob, ..Account::development() }]);
+        let mut account = Account::development();
+        account.blob.container_retention_days = Some(7);
+        world.app.set_accounts(vec![account]);
         assert_eq!(world.send(&Request::new("PUT gone?restype=container")).await.status, 201);
         world.clock.advance_seconds(10);
         assert_eq!(world.send(&Request::new("DELETE gone?restype=container")).await.status, 202);

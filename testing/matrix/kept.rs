@@ -8,7 +8,7 @@ use contract::names::{AccountName, ContainerName};
 use engine::{Family, GroupId, GroupRange, ScanStart};
 use env::Clock;
 use http::ServiceConnection;
-use http::account::{Account, BlobSettings};
+use http::account::Account;
 use http::wire::{self, Limits};
 use partition::blob::container::find;
 use partition::housekeeping::{Round, Step};
@@ -27,8 +27,9 @@ async fn world() -> World {
 }
 
 fn keep(world: &World, container_retention_days: Option<u16>) {
-    let blob = BlobSettings { container_retention_days, ..BlobSettings::default() };
-    world.app.set_accounts(vec![Account { blob, ..Account::development() }]);
+    let mut account = Account::development();
+    account.blob.container_retention_days = container_retention_days;
+    world.app.set_accounts(vec![account]);
 }
 
 async fn done(world: &World, line: &str) -> Answer {
@@ -258,7 +259,7 @@ async fn let_go_in_time() {
     done(&world, "PUT box?restype=container").await;
     done(&world, "PUT box/b").await;
     let group = find(&world.app.shell, &account(), &ContainerName::parse("box").expect("a name")).await;
-    let group = group.map(|found| found.group).ok().expect("it is there");
+    let group = group.map(|found| found.group).expect("it is there");
     done(&world, "DELETE box?restype=container").await;
     let version = all(&deleted(&world).await, "Version")[0].to_string();
     let directory = key::directory_group(Service::Blob, &account());
@@ -305,7 +306,7 @@ async fn staged_blocks_are_given_back() {
     let mut groups = Vec::new();
     for container in 0..3 {
         let name = ContainerName::parse(&format!("box{container}")).expect("a name");
-        groups.push(find(&world.app.shell, &account(), &name).await.ok().expect("it is there").group);
+        groups.push(find(&world.app.shell, &account(), &name).await.map(|found| found.group).expect("it is there"));
     }
     let staged = async |world: &World| {
         let mut found = (0, 0);
