@@ -192,6 +192,8 @@ pub enum Conditions {
     OnCreate,
     /// `x-ms-if-tags` alone.
     OnTags,
+    /// As `OnTags`, and the others with `x-ms-blob-` before their names: the plain ones would be about the tags.
+    OnTagsOrBlob,
     /// Tables: If-Match is required, `*` forces.
     IfMatchRequired,
 }

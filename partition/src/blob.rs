@@ -1,12 +1,14 @@
 //! Containers and blobs.
 
 pub mod append;
+pub mod attribute;
 pub mod block;
 pub mod body;
 pub mod change;
 pub mod container;
 pub mod delete;
 pub mod kept;
+pub mod find;
 pub mod lease;
 pub mod list;
 pub mod read;

@@ -2,7 +2,7 @@
 //! agrees, the conditions hold, those on tags last, and the blob's state lets the operation do what it does. What each operation asks of them stands in its row.
 
 use contract::names::LeaseId;
-use contract::operations::{Conditions as Rule, Operation, Resource};
+use contract::operations::{Access, Conditions as Rule, Operation, Resource};
 use contract::{ApiVersion, ErrorCode, Refusal};
 use env::Timestamp;
 
@@ -35,6 +35,7 @@ impl Expectation {
         } else {
             (ErrorCode::ContainerNotFound, ErrorCode::ContainerAlreadyExists, lease::OF_CONTAINER)
         };
+        let current = current.filter(|current| !current.held.is_expired(now));
         if current.is_none() && row.conditions != Rule::OnCreate {
             return Err(missing.into());
         }
@@ -43,9 +44,12 @@ impl Expectation {
         match (row.conditions, current) {
             // Tables judge their own.
             (Rule::Never | Rule::OnTags | Rule::IfMatchRequired, _) => Ok(()),
+            (Rule::OnTagsOrBlob, Some(current)) if row.access == Access::Read => {
+                judge_read(&self.conditions, self.version, current)
+            }
             (Rule::OnRead, Some(current)) => judge_read(&self.conditions, self.version, current),
             (Rule::OnRead, None) => Err(missing.into()),
-            (Rule::OnWrite, current) => judge_write(&self.conditions, current, None),
+            (Rule::OnWrite | Rule::OnTagsOrBlob, current) => judge_write(&self.conditions, current, None),
             (Rule::OnCreate, current) => judge_write(&self.conditions, current, Some(exists)),
         }?;
         // What is not there has no tags.
@@ -53,6 +57,6 @@ impl Expectation {
         if self.conditions.if_tags.as_ref().is_some_and(|expression| !expression.holds(tags)) {
             return Err(ErrorCode::ConditionNotMet.into());
         }
-        current.map_or(Ok(()), |current| gate::judge(row.effect, current.state, self.keeps_versions))
+        current.map_or(Ok(()), |current| gate::judge(row.effect, current.held.at(now), self.keeps_versions))
     }
 }

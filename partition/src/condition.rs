@@ -8,7 +8,7 @@ use contract::{ApiVersion, ErrorCode, Refusal};
 use env::Timestamp;
 
 use crate::etag::ETag;
-use crate::gate::State;
+use crate::gate::Held;
 use crate::lease::Lease;
 use crate::tags::TagExpression;
 
@@ -65,7 +65,7 @@ pub struct Current<'a> {
     pub last_modified: Timestamp,
     pub lease: Option<&'a Lease>,
     pub tags: &'a [(String, String)],
-    pub state: State,
+    pub held: Held,
 }
 
 impl Conditions {

@@ -2,13 +2,43 @@
 //! making belongs to that copy.
 //!
 //! Every operation's row says what it does to a blob that is there (`Effect`), and `checks.rs` asks here before any command decides: no
-//! command can forget it. A further reason to refuse is a field of `State` and a column of the table in the tests.
+//! command can forget it. A further reason to refuse is a field of `State` and a
+//! letter of the table in the tests.
 
 use contract::operations::Effect;
 use contract::{ErrorCode, Refusal};
+use env::Timestamp;
 
-/// What of a blob's state may stand in the way, at the moment it is asked for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+use crate::record::blob::{Immutability, StoredTier};
+
+/// What is kept of a blob that may stand in the way of operations.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Held {
+    pub tier: Option<StoredTier>,
+    pub immutability: Option<Immutability>,
+    pub legal_hold: bool,
+    pub copying: bool,
+    /// From then on it is not there.
+    pub expires: Option<Timestamp>,
+}
+
+impl Held {
+    pub fn at(self, now: Timestamp) -> State {
+        State {
+            archived: self.tier.is_some_and(|tier| tier.is_archived(now)),
+            legal_hold: self.legal_hold,
+            immutable: self.immutability.is_some_and(|policy| policy.holds(now)),
+            copying: self.copying,
+        }
+    }
+
+    pub fn is_expired(self, now: Timestamp) -> bool {
+        self.expires.is_some_and(|expires| now >= expires)
+    }
+}
+
+/// The same at the moment it is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct State {
     /// In the archive, also while it is on its way out.
     pub archived: bool,
@@ -17,10 +47,6 @@ pub struct State {
     pub immutable: bool,
     /// A copy has begun to make it and has not ended. From then on only that copy changes it.
     pub copying: bool,
-}
-
-impl State {
-    pub const NONE: State = State { archived: false, legal_hold: false, immutable: false, copying: false };
 }
 
 /// May an operation with this effect go on? `kept`: what it takes away stays as a version.
@@ -66,7 +92,7 @@ mod tests {
             (Alters, "AHIC"),
             (Deletes, "hiC"),
         ] {
-            let none = State::NONE;
+            let none = State::default();
             for kept in [false, true] {
                 assert_eq!(judge(effect, none, kept), Ok(()));
                 for (letter, state, code) in [

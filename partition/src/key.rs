@@ -65,6 +65,8 @@ pub mod container {
     pub const PAST_BLOCKS: Family = Family(8);
     /// One record per blob that has or had something in PAST, key empty. Listings that show the past find it here.
     pub const HAS_PAST: Family = Family(9);
+    /// One record per blob that has tags now, key empty: its tags. Searches walk these alone.
+    pub const TAGGED: Family = Family(20);
 }
 
 /// Families of a queue, which is one partition.

@@ -12,6 +12,7 @@ pub mod etag;
 pub mod execute;
 pub mod gate;
 pub mod housekeeping;
+pub mod immutability;
 pub mod key;
 pub mod lease;
 pub mod list;
@@ -20,6 +21,7 @@ pub mod record;
 pub mod service;
 pub mod table;
 pub mod tags;
+pub mod tier;
 mod turns;
 
 pub use condition::{Conditions, EtagTest};

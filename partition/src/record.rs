@@ -12,6 +12,7 @@ pub mod past;
 pub mod queue;
 pub mod service;
 pub mod table;
+pub mod tags;
 
 pub use blob::{BlobHead, BlobKind, ContentProperties};
 pub use container::{ContainerHead, PublicAccess, StoredPolicy};

@@ -97,16 +97,22 @@ async fn conditions_are_judged_as_the_row_says() {
             let expected = match row.conditions {
                 Conditions::OnRead => on_read,
                 Conditions::OnWrite | Conditions::OnCreate => on_write,
-                Conditions::Never | Conditions::OnTags
+                Conditions::Never | Conditions::OnTags | Conditions::OnTagsOrBlob
                     if row.access == Access::Read
                         && headers.iter().all(|(_, v)| *v != "yesterday" && !v.is_empty()) =>
                 {
                     ok
                 }
                 // What nobody judges may be nonsense on a read, and is refused on a write.
-                Conditions::Never | Conditions::OnTags if row.access == Access::Read => continue,
-                Conditions::Never if headers.iter().all(|(_, v)| v.is_empty()) => continue,
-                Conditions::Never | Conditions::OnTags | Conditions::IfMatchRequired => 400,
+                Conditions::Never | Conditions::OnTags | Conditions::OnTagsOrBlob if row.access == Access::Read => {
+                    continue;
+                }
+                Conditions::Never | Conditions::OnTags | Conditions::OnTagsOrBlob
+                    if headers.iter().all(|(_, v)| v.is_empty()) =>
+                {
+                    continue;
+                }
+                Conditions::Never | Conditions::OnTags | Conditions::OnTagsOrBlob | Conditions::IfMatchRequired => 400,
             };
             assert_eq!(answer.status, expected, "{:?} {headers:?} {}", row.id, answer.text());
             if expected >= 300 {

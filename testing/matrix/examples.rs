@@ -193,6 +193,12 @@ pub fn example(row: &Operation) -> Request {
                 .header("x-ms-deleted-container-name", "gone")
                 .header("x-ms-deleted-container-version", format!("{:016X}", deleted.ticks()))
         }
+        FindBlobsByTags => Request::new("GET ?comp=blobs").parameter("where", "a = '1'"),
+        FindBlobsByTagsInContainer => {
+            Request::new("GET box?restype=container&comp=blobs").parameter("where", "a = '1'")
+        }
+        GetBlobTags => Request::new("GET box/b?comp=tags"),
+        SetBlobTags => Request::new("PUT box/b?comp=tags").body("<Tags><TagSet /></Tags>"),
         ListBlobs => Request::new("GET box?restype=container&comp=list"),
         PutBlockBlob => Request::new("PUT box/b").header("x-ms-blob-type", "BlockBlob").body("other content"),
         GetBlob => Request::new("GET box/b"),
@@ -305,7 +311,8 @@ pub async fn current(world: &World, row: &Operation) -> (String, String) {
 /// Everything a client can see, to prove that a refused request changed nothing.
 pub async fn everything(world: &World) -> String {
     let mut seen = String::new();
-    for line in ["GET ?comp=list&include=metadata", "GET box?restype=container&comp=list&include=metadata", "GET box/b"]
+    for line in
+        ["GET ?comp=list&include=metadata", "GET box?restype=container&comp=list&include=metadata,tags", "GET box/b"]
     {
         let answer: Answer = world.send(&Request::new(line)).await;
         seen.push_str(answer.header("etag").unwrap_or_default());

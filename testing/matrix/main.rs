@@ -11,4 +11,5 @@ mod kept;
 mod printed;
 mod rows;
 mod tables;
+mod tags;
 mod tokens;

@@ -58,6 +58,12 @@ impl Request {
         self
     }
 
+    /// A parameter whose value may be anything.
+    pub fn parameter(mut self, name: &str, value: &str) -> Request {
+        self.query.push((name.to_string(), value.to_string()));
+        self
+    }
+
     pub fn body(mut self, body: impl Into<Vec<u8>>) -> Request {
         self.body = body.into();
         self

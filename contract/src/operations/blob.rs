@@ -1,7 +1,7 @@
 //! The rows of the Blob service. Facts: the service's REST reference; the promises B4, B5, B8 and B9 are these columns.
 
 use super::Anonymous::{Always, OfPublicBlobs, OfPublicContainer};
-use super::Conditions::{Never, OnCreate, OnRead, OnTags, OnWrite};
+use super::Conditions::{Never, OnCreate, OnRead, OnTags, OnTagsOrBlob, OnWrite};
 use super::Effect::{Alters, Deletes, Leases, Marks, Reads, Replaces, Snapshots, Stages};
 use super::LeaseCheck::{Acts, IfGiven, IfLeased, Ignored};
 use super::Letters::{AnyOf, AnyOfOrCreate, Never as NoSas, Whatever};
@@ -36,7 +36,7 @@ pub const BLOB: &[Operation] = &[
     Operation::row(GetContainerAccountInformation,  &[Get, Head], Container, restype_comp("account", "properties"),              200, No,  Never,     Ignored,  account("sco", Whatever),           Whatever,    &["Container_GetAccountInfo"]).built(),
     Operation::row(GetBlobAccountInformation,       &[Get, Head], Blob,      restype_comp("account", "properties"),              200, No,  Never,     Ignored,  account("sco", Whatever),           Whatever,    &["Blob_GetAccountInfo"]).built(),
     Operation::row(SubmitBatch,                     &[Post],      Account,   comp("batch"),                                      202, No,  Never,     Ignored,  account("sco", Whatever),           NoSas,       &["Service_SubmitBatch"]).body(BATCH_BYTES_MAX),
-    Operation::row(FindBlobsByTags,                 &[Get],       Account,   comp("blobs"),                                      200, No,  Never,     Ignored,  account("o", AnyOf("f")),           NoSas,       &["Service_FilterBlobs"]),
+    Operation::row(FindBlobsByTags,                 &[Get],       Account,   comp("blobs"),                                      200, No,  Never,     Ignored,  account("o", AnyOf("f")),           NoSas,       &["Service_FilterBlobs"]).built(),
     Operation::row(ListContainers,                  &[Get],       Account,   comp("list"),                                       200, No,  Never,     Ignored,  account("s", AnyOf("l")),           NoSas,       &["Service_ListContainersSegment"]).built(),
 
     Operation::row(CreateContainer,                 &[Put],       Container, restype("container"),                               201, Yes, Never,     Ignored,  account("c", AnyOf("cw")),          NoSas,       &["Container_Create"]).built(),
@@ -54,7 +54,7 @@ pub const BLOB: &[Operation] = &[
     Operation::row(RestoreContainer,                &[Put],       Container, restype_comp("container", "undelete"),              201, No,  Never,     Ignored,  account("c", AnyOf("w")),           NoSas,       &["Container_Restore"]).built(),
     Operation::row(RenameContainer,                 &[Put],       Container, restype_comp("container", "rename"),                200, No,  Never,     Ignored,  account("c", AnyOf("w")),           NoSas,       &["Container_Rename"]),
     Operation::row(ListBlobs,                       &[Get],       Container, restype_comp("container", "list"),                  200, No,  Never,     IfGiven,  account("c", AnyOf("l")),           AnyOf("l"),  &["Container_ListBlobFlatSegment", "Container_ListBlobHierarchySegment"]).anonymous(OfPublicContainer).built(),
-    Operation::row(FindBlobsByTagsInContainer,      &[Get],       Container, restype_comp("container", "blobs"),                 200, No,  Never,     Ignored,  account("c", AnyOf("f")),           AnyOf("f"),  &["Container_FilterBlobs"]),
+    Operation::row(FindBlobsByTagsInContainer,      &[Get],       Container, restype_comp("container", "blobs"),                 200, No,  Never,     Ignored,  account("c", AnyOf("f")),           AnyOf("f"),  &["Container_FilterBlobs"]).built(),
     Operation::row(SubmitContainerBatch,            &[Post],      Container, restype_comp("container", "batch"),                 202, No,  Never,     Ignored,  account("sco", Whatever),           Whatever,    &["Container_SubmitBatch"]).body(BATCH_BYTES_MAX),
 
     Operation::row(PutBlockBlob,                    &[Put],       Blob,      plain().when(&[HeaderIs(TYPE, "BlockBlob"), HeaderNotSent(SOURCE)]),  201, Yes, OnCreate, IfLeased, account("o", AnyOfOrCreate("w")), AnyOfOrCreate("w"), &["BlockBlob_Upload"]).does(Replaces).body(PUT_BLOB_BYTES_MAX).built(),
@@ -74,8 +74,8 @@ pub const BLOB: &[Operation] = &[
     Operation::row(UndeleteBlob,                    &[Put],       Blob,      comp("undelete"),                                   200, No,  Never,     Ignored,  account("o", AnyOf("w")),           AnyOf("w"),  &["Blob_Undelete"]).built(),
     Operation::row(SnapshotBlob,                    &[Put],       Blob,      comp("snapshot"),                                   201, Yes, OnWrite,   IfGiven,  account("o", AnyOf("cw")),          AnyOf("cw"), &["Blob_CreateSnapshot"]).does(Snapshots).built(),
     Operation::row(SetBlobTier,                     &[Put],       Blob,      comp("tier"),                                       200, No,  OnTags,    IfGiven,  account("o", AnyOf("w")),           AnyOf("w"),  &["Blob_SetTier"]).does(Marks),
-    Operation::row(GetBlobTags,                     &[Get],       Blob,      comp("tags"),                                       200, No,  OnTags,    IfGiven,  account("o", AnyOf("t")),           AnyOf("t"),  &["Blob_GetTags"]),
-    Operation::row(SetBlobTags,                     &[Put],       Blob,      comp("tags"),                                       204, No,  OnTags,    IfLeased, account("o", AnyOf("t")),           AnyOf("t"),  &["Blob_SetTags"]).does(Marks).body(XML_BYTES_MAX),
+    Operation::row(GetBlobTags,                     &[Get],       Blob,      comp("tags"),                                       200, No,  OnTagsOrBlob, IfGiven,  account("o", AnyOf("t")),           AnyOf("t"),  &["Blob_GetTags"]).built(),
+    Operation::row(SetBlobTags,                     &[Put],       Blob,      comp("tags"),                                       204, No,  OnTagsOrBlob, IfLeased, account("o", AnyOf("t")),           AnyOf("t"),  &["Blob_SetTags"]).does(Marks).body(XML_BYTES_MAX).built(),
     Operation::row(SetBlobImmutabilityPolicy,       &[Put],       Blob,      comp("immutabilityPolicies"),                       200, No,  OnWrite,   Ignored,  account("o", AnyOf("i")),           AnyOf("i"),  &["Blob_SetImmutabilityPolicy"]).without_tags().does(Marks),
     Operation::row(DeleteBlobImmutabilityPolicy,    &[Delete],    Blob,      comp("immutabilityPolicies"),                       200, No,  Never,     Ignored,  account("o", AnyOf("i")),           AnyOf("i"),  &["Blob_DeleteImmutabilityPolicy"]).does(Marks),
     Operation::row(SetBlobLegalHold,                &[Put],       Blob,      comp("legalhold"),                                  200, No,  Never,     Ignored,  account("o", AnyOf("i")),           AnyOf("i"),  &["Blob_SetLegalHold"]).does(Marks),

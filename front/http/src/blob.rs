@@ -11,6 +11,7 @@ pub mod list;
 pub mod read;
 pub mod snapshot;
 pub mod staging;
+pub mod tags;
 
 use contract::Refusal;
 use contract::names::Metadata;

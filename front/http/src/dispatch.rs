@@ -6,7 +6,7 @@ use partition::Failure;
 
 use crate::app::App;
 use crate::auth::{Credential, Grant};
-use crate::blob::{acl, append, block, change, container, lease, list, read, snapshot, staging};
+use crate::blob::{acl, append, block, change, container, lease, list, read, snapshot, staging, tags};
 use crate::queue::{self, messages};
 use crate::request::Request;
 use crate::service;
@@ -58,6 +58,9 @@ pub async fn dispatch(
         }
         DeleteContainer => container::delete(shell, request, row).await,
         RestoreContainer => container::restore(shell, request, row).await,
+        FindBlobsByTags | FindBlobsByTagsInContainer => tags::find(shell, request, row).await,
+        GetBlobTags => tags::get(shell, request, row).await,
+        SetBlobTags => tags::set(shell, request, row, body).await,
         ListBlobs => list::blobs(shell, request, row).await,
         PutBlockBlob => block::put(shell, request, row, grant, body).await,
         PutAppendBlob => block::put_append(shell, request, row, grant).await,
@@ -117,7 +120,7 @@ fn refuse_missing_version(request: &Request<'_>, row: &Operation) -> Result<(), 
 pub fn refuse_unsupported_conditions(request: &Request<'_>, row: &Operation) -> Result<(), Refusal> {
     const CONDITIONS: [&str; 4] = ["if-match", "if-none-match", "if-modified-since", "if-unmodified-since"];
     let judged = match row.conditions {
-        Rule::Never | Rule::OnTags => 0,
+        Rule::Never | Rule::OnTags | Rule::OnTagsOrBlob => 0,
         Rule::IfMatchRequired => 1,
         Rule::OnRead | Rule::OnWrite | Rule::OnCreate => 4,
     };

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use contract::names::{BlobName, ContainerName, LeaseId, Metadata, QueueName};
-use contract::operations::{Operation, Resource};
+use contract::operations::{Conditions as Rule, Operation, Resource};
 use contract::{ApiVersion, Refusal, Service};
 use env::{Id, Timestamp};
 use partition::blob::{Keeping, Which};
@@ -148,8 +148,21 @@ impl Request<'_> {
     /// The conditional headers and the lease id, to be held against what is there.
     pub fn expectation(&self, operation: &'static Operation) -> Result<Expectation, Refusal> {
         let lease_id = self.lease_id("x-ms-lease-id")?;
-        let (version, conditions) = (self.version, self.conditions()?);
-        Ok(Expectation { operation, version, conditions, lease_id, keeps_versions: false })
+        let names = match operation.conditions {
+            Rule::OnTags => None,
+            Rule::OnTagsOrBlob => Some([
+                "x-ms-blob-if-match",
+                "x-ms-blob-if-none-match",
+                "x-ms-blob-if-modified-since",
+                "x-ms-blob-if-unmodified-since",
+            ]),
+            _ => Some(["If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since"]),
+        };
+        let (version, conditions) = (self.version, self.conditions(names)?);
+        // An earlier version that is deleted is not kept as another.
+        let is_past = ["snapshot", "versionid"].iter().any(|name| self.query.get(name).is_some());
+        let keeps_versions = self.account.blob.versioning && !is_past;
+        Ok(Expectation { operation, version, conditions, lease_id, keeps_versions })
     }
 
     pub fn lease_id(&self, name: &'static str) -> Result<Option<LeaseId>, Refusal> {
@@ -157,7 +170,8 @@ impl Request<'_> {
         self.header(name).map(parse).transpose()
     }
 
-    fn conditions(&self) -> Result<Conditions, Refusal> {
+    /// The four are read from the headers of these names; none are if there are no names.
+    fn conditions(&self, names: Option<[&'static str; 4]>) -> Result<Conditions, Refusal> {
         let etag = |name: &'static str| {
             let values: Vec<&str> = self.head.headers(name).collect();
             if values.is_empty() {
@@ -184,12 +198,16 @@ impl Request<'_> {
             };
             single(name)?.map(parse).transpose()
         };
+        let if_tags = tags("x-ms-if-tags")?;
+        let Some([matching, none_matching, modified, unmodified]) = names else {
+            return Ok(Conditions { if_tags, ..Conditions::default() });
+        };
         Ok(Conditions {
-            if_match: etag("If-Match")?,
-            if_none_match: etag("If-None-Match")?,
-            if_modified_since: date("If-Modified-Since")?,
-            if_unmodified_since: date("If-Unmodified-Since")?,
-            if_tags: tags("x-ms-if-tags")?,
+            if_match: etag(matching)?,
+            if_none_match: etag(none_matching)?,
+            if_modified_since: date(modified)?,
+            if_unmodified_since: date(unmodified)?,
+            if_tags,
         })
     }
 }

@@ -7,7 +7,7 @@ use engine::{Fault, GroupId, PartitionId, Write};
 use env::Timestamp;
 
 use super::body::Run;
-use super::state::{Attributes, Keeping, Whole, put_head};
+use super::state::{Attributes, Keeping, Whole, put_made};
 use crate::checks::Expectation;
 use crate::content::Content;
 use crate::execute::{Command, Moment, Reader};
@@ -56,11 +56,12 @@ impl Command for PutBlob {
     }
 
     fn check(&self, old: &Whole, now: Timestamp) -> Result<(), Refusal> {
-        if old.head.is_some() && !self.may_overwrite {
+        let there = old.there(now);
+        if there.is_some() && !self.may_overwrite {
             return Err(ErrorCode::UnauthorizedBlobOverwrite.into());
         }
-        self.expectation.judge(old.head.as_ref().map(BlobHead::current), now)?;
-        old.head.as_ref().map_or(Ok(()), |head| head.must_be(|kind| kind.is_like(self.kind)))
+        self.expectation.judge(there.map(BlobHead::current), now)?;
+        there.map_or(Ok(()), |head| head.must_be(|kind| kind.is_like(self.kind)))
     }
 
     fn decide(&self, old: Whole, moment: Moment) -> Result<(Vec<Write>, BlobHead), Refusal> {
@@ -69,7 +70,7 @@ impl Command for PutBlob {
         let (bytes, keeping) = (self.content.bytes(), self.keeping);
         let head = BlobHead::made(before, &self.attributes, self.kind, bytes, in_runs, keeping, moment);
         let new = if bytes > 0 { vec![Run::single(self.content.stored())] } else { Vec::new() };
-        let mut writes = vec![put_head(&head)];
+        let mut writes = put_made(before, &head);
         writes.extend(old.keep_overwritten(self.keeping, moment));
         writes.extend(old.clear(new));
         Ok((writes, head))

@@ -12,7 +12,7 @@ use crate::condition::Current;
 use crate::directory::{self, Named, load, put};
 use crate::etag::ETag;
 use crate::execute::{Command, Failure, Moment, Reader, Shell};
-use crate::gate::State;
+use crate::gate::Held;
 use crate::key;
 use crate::lease::{self, Acted, LeaseAction};
 use crate::record::{ContainerHead, PublicAccess, StoredPolicy};
@@ -24,7 +24,7 @@ impl ContainerHead {
             last_modified: self.last_modified,
             lease: self.lease.as_ref(),
             tags: &[],
-            state: State::NONE,
+            held: Held::default(),
         }
     }
 }

@@ -3,16 +3,19 @@
 use std::ops::Bound;
 
 use contract::names::BlobName;
+use contract::operations::Effect;
 use contract::{ErrorCode, Refusal};
 use engine::{Fault, GroupId, KeyRange, PartitionId, Write};
 use env::Timestamp;
 
 use super::body::{self, Stored};
 use super::state::{
-    KEY, Keeping, PastId, Which, Whole, earliest, load_head, load_mark, load_staging_of, put_mark, put_past,
+    KEY, Keeping, PastId, Which, Whole, delete_head, earliest, load_head, load_mark, load_staging_of, put_mark,
+    put_past,
 };
 use crate::checks::Expectation;
 use crate::execute::{Command, Moment, Reader};
+use crate::gate;
 use crate::key::{self, container};
 use crate::record::BlobHead;
 use crate::record::past::{Deleted, Mark, PastBlob};
@@ -136,14 +139,16 @@ impl Command for DeleteBlob {
     fn check(&self, around: &AroundDelete, now: Timestamp) -> Result<(), Refusal> {
         let old = &around.whole;
         // What was only staged can be deleted, too.
-        if old.head.is_none() && old.staged.is_live(now) && self.expectation.is_empty() {
+        if old.there(now).is_none() && old.staged.is_live(now) && self.expectation.is_empty() {
             return Ok(());
         }
         self.expectation.judge(old.head.as_ref().map(BlobHead::current), now)?;
-        if self.snapshots == Snapshots::Refuse && around.past.iter().any(Past::is_snapshot) {
+        let mut snapshots = around.past.iter().filter(|state| state.is_snapshot());
+        if self.snapshots == Snapshots::Refuse && snapshots.next().is_some() {
             return Err(ErrorCode::SnapshotsPresent.into());
         }
-        Ok(())
+        // What is deleted along with the blob may be held on its own.
+        snapshots.try_for_each(|state| gate::judge(Effect::Deletes, state.blob.head.held().at(now), false))
     }
 
     fn decide(&self, around: AroundDelete, moment: Moment) -> Result<(Vec<Write>, DeletedBlob), Refusal> {
@@ -163,7 +168,7 @@ impl Command for DeleteBlob {
         let takes_base = self.snapshots != Snapshots::Only;
         if takes_base {
             if let Some(head) = &old.head {
-                writes.push(Write::Delete { family: container::HEAD, key: KEY });
+                writes.extend(delete_head(head));
                 let kept = if head.is_versioned(self.keeping) {
                     Some((head.version_id(), PastBlob { head: head.clone(), was_base: false, deleted: None }))
                 } else {

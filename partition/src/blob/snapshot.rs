@@ -7,7 +7,7 @@ use env::Timestamp;
 
 use super::body::{self, Place};
 use super::delete::{Past, load_past, put_mark_of};
-use super::state::{Keeping, PastId, Whole, load_mark, put_head, put_mark, put_past};
+use super::state::{Keeping, PastId, Whole, load_mark, put_head, put_made, put_mark, put_past};
 use crate::checks::Expectation;
 use crate::execute::{Command, Moment, Reader};
 use crate::key;
@@ -143,7 +143,7 @@ impl Command for UndeleteBlob {
         }
         if let Some((state, blocks)) = base {
             // What was staged meanwhile is staged for the blob that is back.
-            writes.push(put_head(&state.blob.head));
+            writes.extend(put_made(None, &state.blob.head));
             writes.extend(state.body.copy(&state.id.place(), &Place::CURRENT));
             writes.extend(blocks.iter().map(|value| body::put_block_list(&Place::CURRENT, value.clone())));
         }

@@ -14,7 +14,7 @@ use engine::{BoxFuture, ExtentSlice, Family, Fault, GroupId, KeyRange, Partition
 use env::Timestamp;
 
 use super::body::{self, Place, Stored};
-use super::state::{Attributes, KEY, Keeping, State, Which, Whole, load_head, load_state, put_head};
+use super::state::{Attributes, KEY, Keeping, State, Which, Whole, load_head, load_state, put_made};
 use crate::checks::Expectation;
 use crate::content::Content;
 use crate::execute::{Command, Failure, Moment, Reader, Shell};
@@ -128,7 +128,7 @@ impl Command for PutBlock {
     }
 
     fn check(&self, records: &AroundBlock, now: Timestamp) -> Result<(), Refusal> {
-        match &records.head {
+        match records.head.as_ref().filter(|head| head.is_there(now)) {
             Some(_) if !self.may_overwrite => return Err(ErrorCode::UnauthorizedBlobOverwrite.into()),
             Some(head) => {
                 self.expectation.judge(Some(head.current()), now)?;
@@ -276,11 +276,12 @@ impl Command for PutBlockList {
     }
 
     fn check(&self, old: &Whole, now: Timestamp) -> Result<(), Refusal> {
-        if old.head.is_some() && !self.may_overwrite {
+        let there = old.there(now);
+        if there.is_some() && !self.may_overwrite {
             return Err(ErrorCode::UnauthorizedBlobOverwrite.into());
         }
-        self.expectation.judge(old.head.as_ref().map(BlobHead::current), now)?;
-        old.head.as_ref().map_or(Ok(()), |head| head.must_be(BlobKind::is_block))
+        self.expectation.judge(there.map(BlobHead::current), now)?;
+        there.map_or(Ok(()), |head| head.must_be(BlobKind::is_block))
     }
 
     fn decide(&self, old: Whole, moment: Moment) -> Result<(Vec<Write>, BlobHead), Refusal> {
@@ -290,7 +291,8 @@ impl Command for PutBlockList {
         }
         let staged: HashMap<&[u8], &Record> =
             old.staged.live(moment.now).iter().map(|(id, record)| (id.as_ref(), record)).collect();
-        let committed = old.blocks.as_ref().map(|blocks| committed(blocks, &old.body)).unwrap_or_default();
+        let blocks_there = old.blocks.as_ref().filter(|_| old.there(moment.now).is_some());
+        let committed = blocks_there.map(|blocks| committed(blocks, &old.body)).unwrap_or_default();
         let (mut blocks, mut slices) = (Vec::with_capacity(self.list.len()), Vec::new());
         for (among, id) in &self.list {
             let of_staged = staged.get(id.as_ref()).filter(|_| *among != Among::Committed);
@@ -307,7 +309,7 @@ impl Command for PutBlockList {
         let (before, keeping) = (old.head.as_ref(), self.keeping);
         let bytes = blocks.iter().map(|block| block.bytes).sum();
         let head = BlobHead::made(before, &self.attributes, BlobKind::Block, bytes, true, keeping, moment);
-        let mut writes = vec![put_head(&head)];
+        let mut writes = put_made(before, &head);
         writes.extend(old.keep_overwritten(self.keeping, moment));
         writes.extend(old.body.replace(&Place::CURRENT, body::runs(&slices)));
         writes.push(body::put_block_list(&Place::CURRENT, BlockList(blocks).encode()));
@@ -359,7 +361,7 @@ pub async fn blocks(
     let staged = if which == Which::Current { Staged::load(&reader).await? } else { Staged::default() };
     let block = |(id, record): &(Bytes, Record)| Block { id: id.clone(), bytes: body::stored_bytes(record) };
     let uncommitted: Vec<Block> = staged.live(now).iter().map(block).collect();
-    let Some(State { head, place, .. }) = state else {
+    let Some(State { head, place, .. }) = state.filter(|state| state.head.is_there(now)) else {
         return match uncommitted.is_empty() {
             true => Err(ErrorCode::BlobNotFound.into()),
             false if expectation.lease_id.is_some() => Err(lease::OF_BLOB.not_present.into()),

@@ -10,14 +10,15 @@ use engine::{Fault, Write};
 use env::Timestamp;
 
 use super::body::{self, Place, Stored};
+use super::find;
 use super::staging::{Staged, load_staged};
 use crate::condition::Current;
 use crate::etag::ETag;
 use crate::execute::{Moment, Reader};
-use crate::gate;
+use crate::gate::Held;
 use crate::key::container;
 use crate::lease::after_write;
-use crate::record::blob::{Immutability, StoredTier, Tier};
+use crate::record::blob::{CopyStatus, Immutability, StoredTier, Tier};
 use crate::record::blocks::BlockList;
 use crate::record::past::{Deleted, Mark, PastBlob};
 use crate::record::{BlobHead, BlobKind, ContentProperties};
@@ -33,6 +34,18 @@ pub(super) async fn load_head(reader: &Reader<'_>) -> Result<Option<BlobHead>, F
 
 pub(super) fn put_head(head: &BlobHead) -> Write {
     Write::Put { family: container::HEAD, key: KEY, value: head.encode(), slices: Vec::new() }
+}
+
+/// The head of a blob made anew, and what searches are told of it.
+pub(super) fn put_made(before: Option<&BlobHead>, head: &BlobHead) -> Vec<Write> {
+    let tags = before.map_or(&[][..], |before| &before.tags);
+    [put_head(head)].into_iter().chain(find::index(tags, &head.tags)).collect()
+}
+
+/// Takes the head of a blob away.
+pub(super) fn delete_head(head: &BlobHead) -> Vec<Write> {
+    let gone = Write::Delete { family: container::HEAD, key: KEY };
+    [gone].into_iter().chain(find::index(&head.tags, &[])).collect()
 }
 
 /// Are there staged blocks, live or not?
@@ -87,13 +100,23 @@ pub struct Attributes {
 
 impl BlobHead {
     pub fn current(&self) -> Current<'_> {
-        Current {
-            etag: self.etag,
-            last_modified: self.last_modified,
-            lease: self.lease.as_ref(),
-            tags: &self.tags,
-            state: gate::State::NONE,
+        let (etag, last_modified, lease) = (self.etag, self.last_modified, self.lease.as_ref());
+        Current { etag, last_modified, lease, tags: &self.tags, held: self.held() }
+    }
+
+    pub fn held(&self) -> Held {
+        Held {
+            tier: self.tier,
+            immutability: self.immutability,
+            legal_hold: self.legal_hold,
+            copying: self.copy.as_ref().is_some_and(|copy| copy.status == CopyStatus::Pending),
+            expires: self.expires,
         }
+    }
+
+    /// One whose time has run out is not there, whether or not it has been swept.
+    pub fn is_there(&self, now: Timestamp) -> bool {
+        !self.held().is_expired(now)
     }
 
     /// A blob made anew, perhaps in the place of another.
@@ -107,6 +130,7 @@ impl BlobHead {
         moment: Moment,
     ) -> BlobHead {
         let etag = ETag::next(before.map(|old| old.etag), moment.tick);
+        let before = before.filter(|old| old.is_there(moment.now));
         let asked = attributes.tier.map(|level| StoredTier { level, since: moment.now, rehydrating: None });
         BlobHead {
             etag,
@@ -120,7 +144,7 @@ impl BlobHead {
             lease: after_write(before.and_then(|old| old.lease.clone()), moment.now),
             version: keeping.versions.then_some(etag.0),
             tags: attributes.tags.clone(),
-            tier: asked.or_else(|| before?.tier),
+            tier: asked.or_else(|| Some(before?.tier?.at(moment.now))),
             immutability: attributes.immutability,
             legal_hold: attributes.legal_hold,
             expires: None,
@@ -224,6 +248,11 @@ impl Whole {
         Ok(Whole { body, blocks, staged: load_staged(reader).await?, mark, head })
     }
 
+    /// The blob that is there: not one whose time has run out.
+    pub(super) fn there(&self, now: Timestamp) -> Option<&BlobHead> {
+        self.head.as_ref().filter(|head| head.is_there(now))
+    }
+
     /// Takes the current state away, and what is staged; without the head, which is the caller's.
     pub(super) fn clear(&self, new: Vec<body::Run>) -> Vec<Write> {
         let mut writes = self.body.replace(&Place::CURRENT, new);
@@ -234,7 +263,7 @@ impl Whole {
 
     /// Keeps the current state before another takes its place, if it is to be kept.
     pub(super) fn keep_overwritten(&self, keeping: Keeping, moment: Moment) -> Vec<Write> {
-        let Some(head) = &self.head else { return Vec::new() };
+        let Some(head) = self.there(moment.now) else { return Vec::new() };
         let (mut mark, deleted) = (self.mark.unwrap_or_default(), keeping.deleted(moment.now));
         let mut writes = if head.is_versioned(keeping) {
             self.set_aside(

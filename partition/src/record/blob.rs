@@ -91,7 +91,8 @@ pub struct StoredTier {
 pub struct Rehydration {
     pub to: Tier,
     pub high_priority: bool,
-    pub asked: Timestamp,
+    /// When it is over: from then on the blob is in the other tier.
+    pub done: Timestamp,
 }
 
 /// Until when a blob can neither be changed nor deleted.
@@ -225,8 +226,8 @@ impl BlobHead {
         self.tags.iter().for_each(|(key, value)| fields.pair(TAG, key, value));
         if let Some(tier) = &self.tier {
             fields.bytes(TIER, &numbered(tier.level as u8, tier.since));
-            if let Some(Rehydration { to, high_priority, asked }) = tier.rehydrating {
-                fields.bytes(REHYDRATION, &[&numbered(to as u8, asked)[..], &[u8::from(high_priority)]].concat());
+            if let Some(Rehydration { to, high_priority, done }) = tier.rehydrating {
+                fields.bytes(REHYDRATION, &[&numbered(to as u8, done)[..], &[u8::from(high_priority)]].concat());
             }
         }
         if let Some(Immutability { until, locked }) = self.immutability {
@@ -298,8 +299,8 @@ impl BlobHead {
                 }
                 REHYDRATION => {
                     let [numbered @ .., high_priority] = value else { return None };
-                    let (to, asked) = read_numbered(numbered)?;
-                    let rehydration = Rehydration { to: read_tier(to)?, high_priority: *high_priority == 1, asked };
+                    let (to, done) = read_numbered(numbered)?;
+                    let rehydration = Rehydration { to: read_tier(to)?, high_priority: *high_priority == 1, done };
                     tier.as_mut()?.rehydrating = Some(rehydration);
                 }
                 IMMUTABILITY => {
@@ -417,7 +418,7 @@ pub(crate) mod tests {
                 rehydrating: Some(Rehydration {
                     to: Tier::Smart,
                     high_priority: true,
-                    asked: Timestamp::from_ticks(17),
+                    done: Timestamp::from_ticks(17),
                 }),
             }),
             immutability: Some(Immutability { until: Timestamp::from_ticks(18), locked: true }),

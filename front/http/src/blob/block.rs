@@ -13,16 +13,15 @@ use partition::record::{BlobKind, ContentProperties};
 use partition::{Content, Failure, Shell};
 
 use super::hash::{Actual, Expected, HashedBody, check_md5, parse_md5};
-use super::{refuse_unbuilt, stamp_made};
+use super::{refuse_unbuilt, stamp_made, tags};
 use crate::auth::Grant;
 use crate::body;
 use crate::request::Request;
 use crate::wire::{Body, BodyError, BodyKind, Response};
 
 /// What Put Blob may ask for and does not get yet.
-pub const UNBUILT_ON_WRITE: [&str; 12] = [
+pub const UNBUILT_ON_WRITE: [&str; 11] = [
     "x-ms-copy-source",
-    "x-ms-tags",
     "x-ms-access-tier",
     "x-ms-encryption-key",
     "x-ms-encryption-key-sha256",
@@ -121,7 +120,7 @@ pub fn limit_body(request: &Request<'_>, body: &mut Body<'_>, bytes_max: u64) ->
 
 /// What a request that makes a whole blob says of it.
 pub fn attributes(request: &Request<'_>, properties: ContentProperties) -> Result<Attributes, Refusal> {
-    Ok(Attributes { properties, metadata: request.metadata()?, ..Attributes::default() })
+    Ok(Attributes { properties, metadata: request.metadata()?, tags: tags::sent(request)?, ..Attributes::default() })
 }
 
 /// What Put Blob stores about the content; the MD5 is known when the body has come.

@@ -15,6 +15,7 @@ use partition::{Failure, Shell};
 use super::container::{parse_version, version_text};
 use super::lease::shown;
 use super::read::DEFAULT_CONTENT_TYPE;
+use super::tags::put_tags;
 use super::{kind_name, refuse_unbuilt};
 use crate::listing::{includes, listing, put_metadata, put_parameters};
 use crate::request::Request;
@@ -168,12 +169,18 @@ fn put_blob(xml: &mut XmlWriter, request: &Request<'_>, name: &str, head: &BlobH
     }
     put_lease(xml, head.lease.as_ref(), request.now);
     xml.element("ServerEncrypted", "true");
+    if !head.tags.is_empty() {
+        xml.element("TagCount", &head.tags.len().to_string());
+    }
     if matches!(head.kind, BlobKind::Append { sealed: true, .. }) {
         xml.element("Sealed", "true");
     }
     xml.close("Properties");
     if with_metadata {
         put_metadata(xml, &head.metadata);
+    }
+    if !head.tags.is_empty() && request.query.words("include").any(|word| word == "tags") {
+        put_tags(xml, head.tags.iter());
     }
     xml.element("OrMetadata", "").close("Blob");
 }

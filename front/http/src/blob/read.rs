@@ -127,6 +127,9 @@ fn put_head(response: &mut Response, request: &Request<'_>, grant: Grant, state:
     if state.is_current {
         put_lease(response, head.lease.as_ref(), request.now);
     }
+    if !head.tags.is_empty() {
+        response.header("x-ms-tag-count", head.tags.len().to_string());
+    }
     response.header("x-ms-server-encrypted", "true");
     put_metadata(response, &head.metadata);
 }
