@@ -329,7 +329,7 @@ async fn the_index_follows_every_operation() {
     for versioning in [false, true] {
         for row in built().filter(|row| row.on == Resource::Blob) {
             let world = prepared(row).await;
-            let blob = BlobSettings { versioning };
+            let blob = BlobSettings { versioning, ..BlobSettings::default() };
             world.app.set_accounts(vec![Account { blob, ..Account::development() }]);
             assert!([204, 412].contains(&world.send(&set("b", "k=1")).await.status));
             send(&world, row, &example(row)).await;
@@ -344,7 +344,7 @@ async fn the_index_follows_every_operation() {
 #[tokio::test]
 async fn tags_of_earlier_versions() {
     let world = world().await;
-    let blob = BlobSettings { versioning: true };
+    let blob = BlobSettings { versioning: true, ..BlobSettings::default() };
     world.app.set_accounts(vec![Account { blob, ..Account::development() }]);
     let mut versions = Vec::new();
     for n in 1..=3 {

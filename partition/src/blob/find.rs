@@ -17,11 +17,12 @@ use env::Timestamp;
 
 use super::container::{self, Found};
 use super::state::{KEY, PastId, load_head};
+use crate::directory;
 use crate::execute::{Failure, Reader, Shell};
 use crate::key::{self, container as family};
-use crate::list::{Entry, Listing};
+use crate::list::{Entry, Listed, Listing};
 use crate::record::past::PastBlob;
-use crate::record::{BlobHead, corrupt, tags as record};
+use crate::record::{BlobHead, ContainerHead, corrupt, tags as record};
 use crate::tags::{TagExpression, Tags};
 
 /// What the index is told when a blob's tags change.
@@ -101,7 +102,7 @@ pub async fn in_account(shell: &Shell, account: &AccountName, search: &Search) -
     }
     loop {
         let listing = Listing { prefix: String::new(), delimiter: None, start, results_max: SCAN_ROWS };
-        let listed = super::list::containers(shell, account, &listing).await?;
+        let listed: Listed<ContainerHead> = directory::list(shell, account, &listing).await?;
         for entry in listed.entries {
             let Entry::Item { name, .. } = entry else { continue };
             if opened == CONTAINERS_AT_ONCE {
