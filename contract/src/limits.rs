@@ -20,6 +20,9 @@ pub const STAGED_SECONDS_MAX: u64 = 7 * 24 * 3600;
 pub const APPEND_BLOCK_BYTES_MAX: u64 = 100 * MIB;
 pub const APPEND_BLOCK_BYTES_MAX_BEFORE_2022_11_02: u64 = 4 * MIB;
 pub const PUT_PAGES_BYTES_MAX: u64 = 4 * MIB;
+pub const PAGE_BLOB_BYTES_MAX: u64 = 8 * 1024 * 1024 * MIB;
+/// Ranges in one page of a page list.
+pub const PAGE_RANGES_MAX: usize = 10_000;
 /// 50,000 ids of 88 characters in their elements, and some air.
 pub const BLOCK_LIST_BYTES_MAX: u64 = 8 * MIB;
 pub const BATCH_BYTES_MAX: u64 = 4 * MIB;

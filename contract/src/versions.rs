@@ -39,6 +39,7 @@ impl ApiVersion {
     pub const CHALLENGES: ApiVersion = ApiVersion(20191212);
     pub const APPEND_BLOCK_100_MIB: ApiVersion = ApiVersion(20221102);
     /// A hash that was sent is answered together with the other kind.
+    pub const PAGE_LISTS_ARE_PAGED: ApiVersion = ApiVersion(20201002);
     pub const BOTH_HASHES_ANSWERED: ApiVersion = ApiVersion(20261006);
     pub const ENCODED_NAMES_IN_LISTS: ApiVersion = ApiVersion(20210212);
 

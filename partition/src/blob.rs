@@ -11,6 +11,7 @@ pub mod find;
 pub mod kept;
 pub mod lease;
 pub mod list;
+pub mod page;
 pub mod read;
 pub mod snapshot;
 pub mod staging;

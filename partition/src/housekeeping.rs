@@ -10,6 +10,7 @@ use contract::names::AccountName;
 use engine::{BoxFuture, Family, Fault, GroupId, GroupRange, PartitionId, ScanStart};
 use env::Timestamp;
 
+use crate::blob::delete::DeletedStates;
 use crate::blob::kept::KeptContainers;
 use crate::blob::staging::StagedBlocks;
 use crate::directory;
@@ -37,7 +38,7 @@ pub trait Chore: Send + Sync {
 /// Done in the directory of an account's containers.
 const OF_DIRECTORY: &[&dyn Chore] = &[&KeptContainers];
 /// Done in every container.
-const OF_CONTAINERS: &[&dyn Chore] = &[&StagedBlocks];
+const OF_CONTAINERS: &[&dyn Chore] = &[&StagedBlocks, &DeletedStates];
 
 /// How far a round through one account has come. Forgotten at a restart: then the round begins anew.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -90,7 +90,7 @@ pub(crate) async fn walk<T>(
 }
 
 /// The name up to and with the first delimiter behind the prefix.
-fn collapse(name: &str, listing: &Listing) -> Option<String> {
+pub(crate) fn collapse(name: &str, listing: &Listing) -> Option<String> {
     let delimiter = listing.delimiter.as_deref().filter(|delimiter| !delimiter.is_empty())?;
     let at = name.get(listing.prefix.len()..)?.find(delimiter)?;
     Some(name[..listing.prefix.len() + at + delimiter.len()].to_string())

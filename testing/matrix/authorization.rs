@@ -7,7 +7,7 @@ use contract::operations::{Access, Anonymous, Letters, Operation, TokenNeeds};
 use env::Clock;
 use testing::{AccountSas, Request, World};
 
-use crate::examples::{chosen, every, everything, example, prepared, send, world};
+use crate::examples::{chosen, every, everything, example, prepared, send, world, world_of};
 
 /// Permissions that do not suffice: everything but the needed letters; where all of several are needed, everything but one.
 pub fn lacking(letters: Letters) -> Vec<String> {
@@ -220,7 +220,7 @@ async fn with_the_right_to_create_alone() {
 #[tokio::test]
 async fn the_secondary_only_reads() {
     for (service, row) in every().filter(|(_, row)| row.anonymous != Anonymous::Always) {
-        let world = world().await;
+        let world = world_of(row).await;
         let mut request = request(service, row);
         request.path = request.path.replacen("/devstoreaccount1/", "/devstoreaccount1-secondary/", 1);
         let reads = if row.built { row.status } else { 501 };

@@ -27,7 +27,7 @@ async fn requests_that_make_no_sense() {
         ("PUT box/b", "", 400, "MissingRequiredHeader"),
         ("PUT box/b", "x-ms-blob-type: Blob", 400, "InvalidHeaderValue"),
         ("PUT box/b", "x-ms-blob-type: AppendBlob", 400, "InvalidHeaderValue"),
-        ("PUT box/b", "x-ms-blob-type: PageBlob\nx-ms-blob-content-length: 512", 501, "NotImplemented"),
+        ("PUT box/b", "x-ms-blob-type: PageBlob\nx-ms-blob-content-length: 512", 400, "InvalidHeaderValue"),
         ("PUT box/%00", put, 400, "InvalidUri"),
         ("PUT box/%ff", put, 400, "InvalidUri"),
         ("PUT box/%EF%BF%BE", put, 400, "InvalidUri"),

@@ -56,8 +56,27 @@ pub async fn world_of(row: &Operation) -> World {
         world.clock.advance_seconds(10);
         assert_eq!(world.send(&Request::new("DELETE gone?restype=container")).await.status, 202);
     }
+    let pages = [
+        OperationId::PutPageBlob,
+        OperationId::PutPages,
+        OperationId::ClearPages,
+        OperationId::GetPageRanges,
+        OperationId::GetPageRangesDiff,
+        OperationId::GetPageRangesDiffByUrl,
+    ];
+    if pages.contains(&row.id) {
+        let put = Request::new("PUT box/b").header("x-ms-blob-type", "PageBlob");
+        assert_eq!(world.send(&Request::new("DELETE box/b")).await.status, 202);
+        assert_eq!(world.send(&put.header("x-ms-blob-content-length", "1024")).await.status, 201);
+        let taken = world.send(&Request::new("PUT box/b?comp=snapshot")).await;
+        assert_eq!((taken.status, taken.header("x-ms-snapshot")), (201, Some(PAGE_SNAPSHOT)));
+        world.clock.advance_seconds(10);
+    }
     world
 }
+
+/// What the scripted ticks make of the snapshot in the world of page blobs.
+const PAGE_SNAPSHOT: &str = "2026-01-02T03:04:15.0000002Z";
 
 /// The world in which the row's example succeeds: what a lease operation needs is leased.
 pub async fn prepared(row: &Operation) -> World {
@@ -150,6 +169,22 @@ pub fn example(row: &Operation) -> Request {
         BreakBlobLease | BreakContainerLease => lease("break").header("x-ms-lease-break-period", "5"),
         PutAppendBlob => Request::new("PUT box/b").header("x-ms-blob-type", "AppendBlob"),
         AppendBlock => Request::new("PUT box/b?comp=appendblock").body("more"),
+        PutPageBlob => {
+            Request::new("PUT box/b").header("x-ms-blob-type", "PageBlob").header("x-ms-blob-content-length", "512")
+        }
+        PutPages => Request::new("PUT box/b?comp=page")
+            .header("x-ms-page-write", "update")
+            .header("x-ms-range", "bytes=512-1023")
+            .body("p".repeat(512)),
+        ClearPages => {
+            Request::new("PUT box/b?comp=page").header("x-ms-page-write", "clear").header("x-ms-range", "bytes=0-511")
+        }
+        GetPageRanges => Request::new("GET box/b?comp=pagelist"),
+        GetPageRangesDiff => Request::new(&format!("GET box/b?comp=pagelist&prevsnapshot={PAGE_SNAPSHOT}")),
+        GetPageRangesDiffByUrl => Request::new("GET box/b?comp=pagelist").header(
+            "x-ms-previous-snapshot-url",
+            format!("http://127.0.0.1/devstoreaccount1/box/b?snapshot={PAGE_SNAPSHOT}"),
+        ),
         SealAppendBlob => Request::new("PUT box/b?comp=seal"),
         PutBlock => Request::new("PUT box/b?comp=block&blockid=YQ==").body("block"),
         PutBlockList => Request::new("PUT box/b?comp=blocklist").body("<BlockList />"),

@@ -8,6 +8,8 @@ mod content;
 mod cors;
 mod examples;
 mod kept;
+mod pages;
+mod past;
 mod printed;
 mod rows;
 mod tables;

@@ -8,6 +8,7 @@ pub mod container;
 mod hash;
 pub mod lease;
 pub mod list;
+pub mod page;
 pub mod read;
 pub mod snapshot;
 pub mod staging;

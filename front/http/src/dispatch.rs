@@ -6,7 +6,7 @@ use partition::Failure;
 
 use crate::app::App;
 use crate::auth::{Credential, Grant};
-use crate::blob::{acl, append, block, change, container, lease, list, read, snapshot, staging, tags};
+use crate::blob::{acl, append, block, change, container, lease, list, page, read, snapshot, staging, tags};
 use crate::queue::{self, messages};
 use crate::request::Request;
 use crate::service;
@@ -64,6 +64,10 @@ pub async fn dispatch(
         ListBlobs => list::blobs(shell, request, row).await,
         PutBlockBlob => block::put(shell, request, row, grant, body).await,
         PutAppendBlob => block::put_append(shell, request, row, grant).await,
+        PutPageBlob => page::create(shell, request, row, grant).await,
+        PutPages => page::put(shell, request, row, body).await,
+        ClearPages => page::clear(shell, request, row).await,
+        GetPageRanges | GetPageRangesDiff | GetPageRangesDiffByUrl => page::list(shell, request, row).await,
         AppendBlock => append::append(shell, request, row, body).await,
         SealAppendBlob => append::seal(shell, request, row).await,
         PutBlock => staging::put_block(shell, request, row, grant, body).await,

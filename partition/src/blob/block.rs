@@ -14,7 +14,7 @@ use crate::execute::{Command, Moment, Reader};
 use crate::key;
 use crate::record::{BlobHead, BlobKind};
 
-/// Put Blob, of a block blob or an append blob. Admitted before its content has come, decided when it has.
+/// Put Blob, of any type. Admitted before its content has come, decided when it has.
 pub struct PutBlob {
     partition: PartitionId,
     expectation: Expectation,
@@ -23,6 +23,8 @@ pub struct PutBlob {
     keeping: Keeping,
     /// False for a SAS that may create but not overwrite.
     may_overwrite: bool,
+    /// The size of a page blob, which begins with nothing but zeros.
+    pub page_bytes: u64,
     /// Empty until the body has arrived.
     pub content: Content,
 }
@@ -39,7 +41,7 @@ impl PutBlob {
     ) -> Self {
         let content = Content::Inline(Bytes::new());
         let partition = key::blob_partition(group, blob);
-        PutBlob { partition, expectation, kind, attributes, keeping, may_overwrite, content }
+        PutBlob { partition, expectation, kind, attributes, keeping, may_overwrite, page_bytes: 0, content }
     }
 }
 
@@ -67,9 +69,12 @@ impl Command for PutBlob {
     fn decide(&self, old: Whole, moment: Moment) -> Result<(Vec<Write>, BlobHead), Refusal> {
         self.check(&old, moment.now)?;
         let (before, in_runs) = (old.head.as_ref(), !self.kind.is_block());
-        let (bytes, keeping) = (self.content.bytes(), self.keeping);
-        let head = BlobHead::made(before, &self.attributes, self.kind, bytes, in_runs, keeping, moment);
-        let new = if bytes > 0 { vec![Run::single(self.content.stored())] } else { Vec::new() };
+        let (bytes, keeping) = (self.content.bytes().max(self.page_bytes), self.keeping);
+        let mut head = BlobHead::made(before, &self.attributes, self.kind, bytes, in_runs, keeping, moment);
+        if let BlobKind::Page { made, .. } = &mut head.kind {
+            *made = head.etag.0;
+        }
+        let new = if self.content.bytes() > 0 { vec![Run::single(self.content.stored())] } else { Vec::new() };
         let mut writes = put_made(before, &head);
         writes.extend(old.keep_overwritten(self.keeping, moment));
         writes.extend(old.clear(new));

@@ -50,8 +50,12 @@ impl Place {
         Ok(u64::from_be_bytes(end.ok_or_else(|| corrupt("the key of a run", key))?))
     }
 
+    pub(super) fn family(&self) -> Family {
+        self.body
+    }
+
     /// Runs that end at `last` or later.
-    fn from(&self, last: Bound<u64>) -> KeyRange {
+    pub(super) fn from(&self, last: Bound<u64>) -> KeyRange {
         let start = match last {
             Bound::Included(last) => Bound::Included(self.run_key(last)),
             Bound::Excluded(last) => Bound::Excluded(self.run_key(last)),
@@ -116,8 +120,17 @@ pub struct Stored {
 pub async fn load(reader: &Reader<'_>, place: &Place, head: Option<&BlobHead>, whole: bool) -> Result<Stored, Fault> {
     let records = match head {
         Some(head) if head.content_bytes > 0 && head.in_runs => {
-            let runs = reader.scan(place.body, &place.from(Bound::Unbounded), usize::MAX).await?;
-            runs.into_iter().map(|(key, record)| (key, Some(record))).collect()
+            let mut records = Vec::new();
+            let mut range = place.from(Bound::Unbounded);
+            loop {
+                let page = reader.scan(place.body, &range, RUNS_AT_ONCE).await?;
+                let is_last = page.len() < RUNS_AT_ONCE;
+                records.extend(page.into_iter().map(|(key, record)| (key, Some(record).filter(|_| whole))));
+                match records.last() {
+                    Some((key, _)) if !is_last => range.start = Bound::Excluded(key.clone()),
+                    _ => break records,
+                }
+            }
         }
         Some(head) if head.content_bytes > 0 && whole => {
             vec![(place.prefix.clone(), reader.get(place.body, &place.prefix).await?)]
@@ -187,7 +200,7 @@ pub struct Placed {
 }
 
 impl Placed {
-    fn new(place: &Place, key: &[u8], record: Record) -> Result<Placed, Fault> {
+    pub(super) fn new(place: &Place, key: &[u8], record: Record) -> Result<Placed, Fault> {
         let end = place.run_end(key)?;
         let begin = (end + 1).checked_sub(stored_bytes(&record));
         Ok(Placed { begin: begin.ok_or_else(|| corrupt("a run longer than it can be", key))?, end, record })
@@ -226,11 +239,15 @@ pub async fn overlapping(reader: &Reader<'_>, place: &Place, first: u64, last: u
         let page = reader.scan(place.body, &place.from(start), RUNS_AT_ONCE).await?;
         let is_last = page.len() < RUNS_AT_ONCE;
         for (key, record) in page {
-            let run = Placed::new(place, &key, record)?;
+            let mut run = Placed::new(place, &key, record)?;
             if run.begin > last {
                 return Ok(found);
             }
             start = Bound::Excluded(run.end);
+            if first <= run.begin && run.end <= last {
+                // Nothing of it will be left, and nothing of it needs to be held.
+                (run.record.value, run.record.slices) = (Bytes::new(), Vec::new());
+            }
             found.push(run);
         }
         if is_last {

@@ -5,7 +5,7 @@ use contract::{ErrorCode, Refusal};
 use engine::{Fault, GroupId, PartitionId, Write};
 use env::Timestamp;
 
-use super::state::{load_head, put_head};
+use super::state::{Keeping, Whole, load_head, put_head};
 use crate::checks::Expectation;
 use crate::etag::ETag;
 use crate::execute::{Command, Moment, Reader};
@@ -27,16 +27,23 @@ pub struct ChangeBlob {
     partition: PartitionId,
     expectation: Expectation,
     change: Change,
+    keeping: Keeping,
 }
 
 impl ChangeBlob {
-    pub fn new(group: &GroupId, blob: &BlobName, expectation: Expectation, change: Change) -> Self {
-        ChangeBlob { partition: key::blob_partition(group, blob), expectation, change }
+    pub fn new(group: &GroupId, blob: &BlobName, expectation: Expectation, change: Change, keeping: Keeping) -> Self {
+        ChangeBlob { partition: key::blob_partition(group, blob), expectation, change, keeping }
+    }
+
+    /// Of these changes only one ends a version.
+    fn ends_version(&self, head: Option<&BlobHead>) -> bool {
+        matches!(self.change, Change::Metadata(_)) && head.is_some_and(|head| head.is_versioned(self.keeping))
     }
 }
 
 impl Command for ChangeBlob {
-    type Records = Option<BlobHead>;
+    /// With its content, if that stays as a version.
+    type Records = (Option<BlobHead>, Option<Whole>);
     type Outcome = BlobHead;
 
     fn partition(&self) -> &PartitionId {
@@ -44,10 +51,15 @@ impl Command for ChangeBlob {
     }
 
     async fn load(&self, reader: &Reader<'_>) -> Result<Self::Records, Fault> {
-        load_head(reader).await
+        let head = load_head(reader).await?;
+        let whole = match self.ends_version(head.as_ref()) {
+            true => Some(Whole::load(reader, self.keeping, true).await?),
+            false => None,
+        };
+        Ok((head, whole))
     }
 
-    fn check(&self, head: &Self::Records, now: Timestamp) -> Result<(), Refusal> {
+    fn check(&self, (head, _): &Self::Records, now: Timestamp) -> Result<(), Refusal> {
         self.expectation.judge(head.as_ref().map(BlobHead::current), now)?;
         match (&self.change, head) {
             (Change::Seal { position }, Some(head)) => {
@@ -61,9 +73,9 @@ impl Command for ChangeBlob {
         }
     }
 
-    fn decide(&self, head: Self::Records, moment: Moment) -> Result<(Vec<Write>, BlobHead), Refusal> {
-        self.check(&head, moment.now)?;
-        let mut head = head.ok_or(ErrorCode::BlobNotFound)?;
+    fn decide(&self, records: Self::Records, moment: Moment) -> Result<(Vec<Write>, BlobHead), Refusal> {
+        self.check(&records, moment.now)?;
+        let mut head = records.0.ok_or(ErrorCode::BlobNotFound)?;
         head.lease = after_write(head.lease.take(), moment.now);
         match (&self.change, head.kind) {
             // A seal is no part of the content: the ETag stays.
@@ -77,6 +89,12 @@ impl Command for ChangeBlob {
         }
         head.etag = ETag::next(Some(head.etag), moment.tick);
         head.last_modified = moment.now;
-        Ok((vec![put_head(&head)], head))
+        let mut writes = Vec::new();
+        if let Some(whole) = records.1 {
+            writes = whole.keep_overwritten(self.keeping, moment);
+            head.version = self.keeping.versions.then_some(head.etag.0);
+        }
+        writes.push(put_head(&head));
+        Ok((writes, head))
     }
 }

@@ -1,11 +1,12 @@
-//! Delete Blob: the blob with or without its snapshots, or one past state of it.
+//! Delete Blob: the blob with or without its snapshots, or one past state of it; and clearing what was kept long enough.
 
 use std::ops::Bound;
 
-use contract::names::BlobName;
+use bytes::Bytes;
+use contract::names::{AccountName, BlobName};
 use contract::operations::Effect;
 use contract::{ErrorCode, Refusal};
-use engine::{Fault, GroupId, KeyRange, PartitionId, Write};
+use engine::{BoxFuture, Family, Fault, GroupId, KeyRange, PartitionId, Write};
 use env::Timestamp;
 
 use super::body::{self, Stored};
@@ -14,8 +15,9 @@ use super::state::{
     put_past,
 };
 use crate::checks::Expectation;
-use crate::execute::{Command, Moment, Reader};
+use crate::execute::{Command, Failure, Moment, Reader, Shell};
 use crate::gate;
+use crate::housekeeping::Chore;
 use crate::key::{self, container};
 use crate::record::BlobHead;
 use crate::record::past::{Deleted, Mark, PastBlob};
@@ -155,6 +157,8 @@ impl Command for DeleteBlob {
         self.check(&around, moment.now)?;
         let (old, deleted) = (around.whole, self.keeping.deleted(moment.now));
         let mut mark = old.mark.unwrap_or_default();
+        let takes_base = self.snapshots != Snapshots::Only;
+        let takes_head = takes_base && old.head.is_some();
         let (mut writes, mut left) = (Vec::new(), Vec::new());
         for state in &around.past {
             match state.is_snapshot() {
@@ -162,10 +166,15 @@ impl Command for DeleteBlob {
                     writes.extend(state.delete(deleted));
                     left.extend(deleted.map(|_| PastBlob { deleted, ..state.blob.clone() }));
                 }
+                // From here on it is a snapshot among others: another is the blob that was deleted last.
+                false if state.blob.was_base && takes_head => {
+                    let blob = PastBlob { was_base: false, ..state.blob.clone() };
+                    writes.push(put_past(state.id, &blob));
+                    left.push(blob);
+                }
                 false => left.push(state.blob.clone()),
             }
         }
-        let takes_base = self.snapshots != Snapshots::Only;
         if takes_base {
             if let Some(head) = &old.head {
                 writes.extend(delete_head(head));
@@ -228,6 +237,14 @@ pub struct AroundPast {
     past: Vec<Past>,
 }
 
+impl AroundPast {
+    async fn load(reader: &Reader<'_>) -> Result<AroundPast, Fault> {
+        let (head, mark) = (load_head(reader).await?, load_mark(reader).await?);
+        let past = if mark.is_some() { load_past(reader, false).await? } else { Vec::new() };
+        Ok(AroundPast { is_staged: load_staging_of(reader).await?, head, mark, past })
+    }
+}
+
 impl Command for DeletePast {
     type Records = AroundPast;
     type Outcome = DeletedBlob;
@@ -237,9 +254,7 @@ impl Command for DeletePast {
     }
 
     async fn load(&self, reader: &Reader<'_>) -> Result<AroundPast, Fault> {
-        let (head, mark) = (load_head(reader).await?, load_mark(reader).await?);
-        let past = if mark.is_some() { load_past(reader, false).await? } else { Vec::new() };
-        Ok(AroundPast { is_staged: load_staging_of(reader).await?, head, mark, past })
+        AroundPast::load(reader).await
     }
 
     fn check(&self, around: &AroundPast, now: Timestamp) -> Result<(), Refusal> {
@@ -275,5 +290,64 @@ impl Command for DeletePast {
         let has_head = around.head.is_some() || around.is_staged;
         writes.extend(put_mark_of(around.mark.unwrap_or_default(), left.iter(), has_head));
         Ok((writes, DeletedBlob { is_kept: deleted.is_some() }))
+    }
+}
+
+/// Removes the past states of a blob that were deleted and kept long enough.
+struct ClearGone {
+    partition: PartitionId,
+}
+
+impl Command for ClearGone {
+    type Records = AroundPast;
+    type Outcome = ();
+
+    fn partition(&self) -> &PartitionId {
+        &self.partition
+    }
+
+    async fn load(&self, reader: &Reader<'_>) -> Result<AroundPast, Fault> {
+        AroundPast::load(reader).await
+    }
+
+    fn check(&self, _around: &AroundPast, _now: Timestamp) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn decide(&self, around: AroundPast, moment: Moment) -> Result<(Vec<Write>, ()), Refusal> {
+        let is_gone = |state: &&Past| state.blob.deleted.is_some_and(|deleted| deleted.is_gone(moment.now));
+        let (gone, left): (Vec<&Past>, Vec<&Past>) = around.past.iter().partition(is_gone);
+        let mut writes: Vec<Write> = gone.iter().flat_map(|state| state.remove()).collect();
+        if let Some(mark) = around.mark.filter(|_| !writes.is_empty()) {
+            let has_head = around.head.is_some() || around.is_staged;
+            writes.extend(put_mark_of(mark, left.iter().map(|state| &state.blob), has_head));
+        }
+        Ok((writes, ()))
+    }
+}
+
+/// Clears what was deleted and is not to be kept any longer.
+pub struct DeletedStates;
+
+impl Chore for DeletedStates {
+    fn family(&self) -> Family {
+        container::HAS_PAST
+    }
+
+    fn is_due(&self, _key: &[u8], value: &[u8], now: Timestamp) -> Result<bool, Fault> {
+        Ok(Mark::decode(value)?.due.is_some_and(|due| now >= due))
+    }
+
+    fn clear<'a>(
+        &'a self,
+        shell: &'a Shell,
+        _account: &'a AccountName,
+        partition: &'a PartitionId,
+        _key: &'a Bytes,
+    ) -> BoxFuture<'a, Result<bool, Failure>> {
+        Box::pin(async move {
+            shell.execute(&ClearGone { partition: partition.clone() }).await?;
+            Ok(false)
+        })
     }
 }

@@ -272,7 +272,8 @@ impl Command for PutBlockList {
     }
 
     async fn load(&self, reader: &Reader<'_>) -> Result<Whole, Fault> {
-        Whole::load(reader, self.keeping, false).await
+        let may_name_committed = self.list.iter().any(|(among, _)| *among != Among::Uncommitted);
+        Whole::load(reader, self.keeping, may_name_committed).await
     }
 
     fn check(&self, old: &Whole, now: Timestamp) -> Result<(), Refusal> {

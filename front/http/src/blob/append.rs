@@ -60,7 +60,7 @@ pub async fn seal(shell: &Shell, request: &Request<'_>, row: &'static Operation)
     let change = Change::Seal { position: number(request, "x-ms-blob-condition-appendpos")? };
     let expectation = request.expectation(row)?;
     let container = container::find(shell, &request.account.name, &name).await?;
-    let command = ChangeBlob::new(&container.group, &blob, expectation, change);
+    let command = ChangeBlob::new(&container.group, &blob, expectation, change, request.keeping());
     let head = container.settle(shell, shell.execute(&command).await).await?;
     let mut response = Response::new(row.status);
     stamp(&mut response, head.etag, head.last_modified);

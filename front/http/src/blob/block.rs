@@ -89,12 +89,7 @@ pub async fn put_append(
     if let Some(value) = request.header("x-ms-blob-content-length") {
         return Err(Refusal::bad_header("x-ms-blob-content-length", value).into());
     }
-    match request.head.body {
-        BodyKind::Length(0) => {}
-        BodyKind::Absent => return Err(ErrorCode::MissingContentLengthHeader.into()),
-        BodyKind::Length(bytes) => return Err(Refusal::bad_header("Content-Length", bytes.to_string()).into()),
-        BodyKind::Chunked => return Err(Refusal::bad_header("Transfer-Encoding", "chunked").into()),
-    }
+    empty_body(request)?;
     let mut properties = put_properties(request);
     properties.content_md5 = request.header("x-ms-blob-content-md5").map(parse_md5).transpose()?;
     let (expectation, attributes) = (request.expectation(row)?, attributes(request, properties)?);
@@ -106,6 +101,16 @@ pub async fn put_append(
     stamp_made(&mut response, &head);
     response.header("x-ms-request-server-encrypted", "true");
     Ok(response)
+}
+
+/// What has no body says so.
+pub fn empty_body(request: &Request<'_>) -> Result<(), Refusal> {
+    match request.head.body {
+        BodyKind::Length(0) => Ok(()),
+        BodyKind::Absent => Err(ErrorCode::MissingContentLengthHeader.into()),
+        BodyKind::Length(bytes) => Err(Refusal::bad_header("Content-Length", bytes.to_string())),
+        BodyKind::Chunked => Err(Refusal::bad_header("Transfer-Encoding", "chunked")),
+    }
 }
 
 /// A body of known or chunked length, at most so many bytes.
@@ -124,7 +129,7 @@ pub fn attributes(request: &Request<'_>, properties: ContentProperties) -> Resul
 }
 
 /// What Put Blob stores about the content; the MD5 is known when the body has come.
-fn put_properties(request: &Request<'_>) -> ContentProperties {
+pub fn put_properties(request: &Request<'_>) -> ContentProperties {
     ContentProperties {
         content_type: stored_header(request, "x-ms-blob-content-type", Some("content-type")),
         content_encoding: stored_header(request, "x-ms-blob-content-encoding", Some("content-encoding")),

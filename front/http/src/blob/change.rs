@@ -6,7 +6,7 @@ use partition::blob::{container, read as model};
 use partition::{Failure, Shell};
 
 use super::block::named_properties;
-use super::{put_metadata, refuse_unbuilt, stamp};
+use super::{page, put_metadata, refuse_unbuilt, stamp, stamp_made};
 use crate::request::Request;
 use crate::wire::Response;
 
@@ -26,14 +26,11 @@ pub async fn set_properties(
     request: &Request<'_>,
     row: &'static Operation,
 ) -> Result<Response, Failure> {
-    // Those are of page blobs, which are not built.
     refuse_unbuilt(request, &UNBUILT, &[])?;
     request.refuse_past()?;
-    refuse_unbuilt(
-        request,
-        &["x-ms-blob-content-length", "x-ms-sequence-number-action", "x-ms-blob-sequence-number"],
-        &[],
-    )?;
+    if page::is_asked_for(request) {
+        return page::change(shell, request, row).await;
+    }
     change(shell, request, row, Change::Properties(named_properties(request)?)).await
 }
 
@@ -45,10 +42,10 @@ async fn change(
 ) -> Result<Response, Failure> {
     let (name, blob, expectation) = (request.container()?, request.blob()?, request.expectation(row)?);
     let container = container::find(shell, &request.account.name, &name).await?;
-    let command = ChangeBlob::new(&container.group, &blob, expectation, change);
+    let command = ChangeBlob::new(&container.group, &blob, expectation, change, request.keeping());
     let head = container.settle(shell, shell.execute(&command).await).await?;
     let mut response = Response::new(row.status);
-    stamp(&mut response, head.etag, head.last_modified);
+    stamp_made(&mut response, &head);
     Ok(response)
 }
 

@@ -3,20 +3,20 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use contract::operations::Operation;
-use contract::{ApiVersion, ErrorCode, Refusal};
+use contract::{ApiVersion, Refusal};
 use env::Timestamp;
 use partition::blob::container;
 use partition::blob::kept::KeptVersion;
-use partition::blob::list::{self as model, Entry, ListedContainer};
+use partition::blob::list::{self as model, Beside, Entry, ListedBlob, ListedContainer, Position, What};
 use partition::lease::Lease;
-use partition::record::{BlobHead, BlobKind, PublicAccess};
+use partition::record::{BlobKind, PublicAccess};
 use partition::{Failure, Shell};
 
 use super::container::{parse_version, version_text};
 use super::lease::shown;
 use super::read::DEFAULT_CONTENT_TYPE;
 use super::tags::put_tags;
-use super::{kind_name, refuse_unbuilt};
+use super::{kind_name, moment, refuse_unbuilt};
 use crate::listing::{includes, listing, put_metadata, put_parameters};
 use crate::request::Request;
 use crate::respond::document;
@@ -24,8 +24,6 @@ use crate::wire::Response;
 use crate::xml::XmlWriter;
 
 const CONTAINER_INCLUDES: [&str; 3] = ["metadata", "deleted", "system"];
-/// Of these only metadata can show anything yet; the others ask for things that cannot exist yet, so that nothing is left out. Blobs that
-/// are only staged do exist, and asking for them is refused.
 const BLOB_INCLUDES: [&str; 11] = [
     "snapshots",
     "metadata",
@@ -64,24 +62,19 @@ pub async fn containers(shell: &Shell, request: &Request<'_>, row: &'static Oper
 pub async fn blobs(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {
     let name = request.container()?;
     refuse_unbuilt(request, &[], &["showonly", "endbefore"])?;
-    let with_metadata = includes(request, &BLOB_INCLUDES)?;
-    if request.query.words("include").any(|word| word == "uncommittedblobs") {
-        return Err(Refusal::from(ErrorCode::NotImplemented).with("QueryParameterName", "include").into());
-    }
+    includes(request, &BLOB_INCLUDES)?;
+    let include = Include::parse(request);
     let delimiter = request.query.get("delimiter").map(str::to_string);
-    if delimiter.is_some() && request.query.words("include").any(|word| word == "snapshots") {
+    if delimiter.is_some() && include.beside.snapshots {
         return Err(Refusal::bad_query("include", "snapshots", "Snapshots cannot be listed by hierarchy.").into());
     }
-    let start = match (request.query.get("marker"), request.query.get("startfrom")) {
-        (Some(marker), _) => decode_marker(marker)?,
-        (None, Some(name)) => name.to_string(),
-        (None, None) => String::new(),
-    };
+    let from = request.query.get("marker").map(decode_marker).transpose()?.unwrap_or_default();
+    let start = request.query.get("startfrom").unwrap_or_default().to_string();
     let listing = listing(request, start, delimiter)?;
     let expectation = request.expectation(row)?;
     let container = container::find(shell, &request.account.name, &name).await?;
     expectation.judge(Some(container.head.current()), request.now)?;
-    let listed = model::blobs(shell, &container, &listing).await?;
+    let listed = model::blobs(shell, &container, &listing, &from, include.beside).await?;
 
     let mut xml = XmlWriter::new();
     let attributes = [("ServiceEndpoint", request.address.endpoint.as_str()), ("ContainerName", name.as_str())];
@@ -90,7 +83,7 @@ pub async fn blobs(shell: &Shell, request: &Request<'_>, row: &'static Operation
     xml.open("Blobs");
     for entry in &listed.entries {
         match entry {
-            Entry::Item { name, head } => put_blob(&mut xml, request, name, head, with_metadata),
+            Entry::Item { name, head } => put_blob(&mut xml, request, name, head, include),
             Entry::Prefix(prefix) => {
                 xml.open("BlobPrefix").element("Name", prefix).close("BlobPrefix");
             }
@@ -99,6 +92,27 @@ pub async fn blobs(shell: &Shell, request: &Request<'_>, row: &'static Operation
     let next = listed.next.map(|next| encode_marker(&next)).unwrap_or_default();
     xml.close("Blobs").element("NextMarker", &next).close("EnumerationResults");
     Ok(document(request, row, xml.finish()))
+}
+
+/// The words of `include` of a listing of blobs.
+#[derive(Clone, Copy, Debug)]
+struct Include {
+    metadata: bool,
+    beside: Beside,
+}
+
+impl Include {
+    fn parse(request: &Request<'_>) -> Include {
+        let asks = |word: &str| request.query.words("include").any(|given| given == word);
+        let beside = Beside {
+            snapshots: asks("snapshots"),
+            versions: asks("versions"),
+            deleted: asks("deleted"),
+            versions_only: asks("deletedwithversions"),
+            uncommitted: asks("uncommittedblobs"),
+        };
+        Include { metadata: asks("metadata"), beside }
+    }
 }
 
 /// The service's own containers; `$root` and `$web` are their owner's.
@@ -147,8 +161,30 @@ fn put_container(xml: &mut XmlWriter, now: Timestamp, container: &ListedContaine
     xml.close("Container");
 }
 
-fn put_blob(xml: &mut XmlWriter, request: &Request<'_>, name: &str, head: &BlobHead, with_metadata: bool) {
-    xml.open("Blob").element("Name", name).open("Properties");
+fn put_blob(xml: &mut XmlWriter, request: &Request<'_>, name: &str, blob: &ListedBlob, include: Include) {
+    xml.open("Blob").element("Name", name);
+    let Some(head) = &blob.head else {
+        put_uncommitted(xml);
+        return;
+    };
+    let is_current = blob.what == What::Current && blob.deleted.is_none();
+    match blob.what {
+        What::Snapshot(ticks) => drop(xml.element("Snapshot", &moment(ticks))),
+        What::Version(ticks) => drop(xml.element("VersionId", &moment(ticks))),
+        What::Current if include.beside.versions => {
+            if let Some(version) = head.version {
+                xml.element("VersionId", &moment(version));
+            }
+            if is_current {
+                xml.element("IsCurrentVersion", "true");
+            }
+        }
+        What::Current | What::VersionsOnly | What::Uncommitted => {}
+    }
+    if blob.deleted.is_some() {
+        xml.element("Deleted", "true");
+    }
+    xml.open("Properties");
     if request.version >= ApiVersion::CREATION_TIME {
         xml.element("Creation-Time", &head.created.http_date());
     }
@@ -162,27 +198,47 @@ fn put_blob(xml: &mut XmlWriter, request: &Request<'_>, name: &str, head: &BlobH
         .element("Content-Language", properties.content_language.as_deref().unwrap_or_default())
         .element("Content-MD5", md5.as_deref().unwrap_or_default())
         .element("Cache-Control", properties.cache_control.as_deref().unwrap_or_default())
-        .element("Content-Disposition", properties.content_disposition.as_deref().unwrap_or_default())
-        .element("BlobType", kind_name(head.kind));
-    if head.kind.is_block() {
+        .element("Content-Disposition", properties.content_disposition.as_deref().unwrap_or_default());
+    if let BlobKind::Page { sequence, .. } = head.kind {
+        xml.element("x-ms-blob-sequence-number", &sequence.to_string());
+    }
+    xml.element("BlobType", kind_name(head.kind));
+    if head.kind.is_block() && !matches!(blob.what, What::Snapshot(_)) && blob.deleted.is_none() {
         xml.element("AccessTier", "Hot").element("AccessTierInferred", "true");
     }
-    put_lease(xml, head.lease.as_ref(), request.now);
+    if is_current {
+        put_lease(xml, head.lease.as_ref(), request.now);
+    }
     xml.element("ServerEncrypted", "true");
     if !head.tags.is_empty() {
         xml.element("TagCount", &head.tags.len().to_string());
+    }
+    if let Some(deleted) = &blob.deleted {
+        let days = deleted.until.seconds().saturating_sub(request.now.seconds()) / (24 * 60 * 60);
+        xml.element("DeletedTime", &deleted.at.http_date()).element("RemainingRetentionDays", &days.to_string());
     }
     if matches!(head.kind, BlobKind::Append { sealed: true, .. }) {
         xml.element("Sealed", "true");
     }
     xml.close("Properties");
-    if with_metadata {
+    if include.metadata {
         put_metadata(xml, &head.metadata);
     }
     if !head.tags.is_empty() && request.query.words("include").any(|word| word == "tags") {
         put_tags(xml, head.tags.iter());
     }
+    if blob.what == What::VersionsOnly {
+        xml.element("HasVersionsOnly", "true");
+    }
     xml.element("OrMetadata", "").close("Blob");
+}
+
+/// Of what is not committed there is a name, and nothing else.
+fn put_uncommitted(xml: &mut XmlWriter) {
+    xml.open("Properties").element("Content-Length", "0").element("BlobType", "BlockBlob");
+    xml.element("AccessTier", "Hot").element("AccessTierInferred", "true");
+    xml.element("LeaseStatus", "unlocked").element("LeaseState", "available").element("ServerEncrypted", "false");
+    xml.close("Properties").close("Blob");
 }
 
 fn put_lease(xml: &mut XmlWriter, lease: Option<&Lease>, now: Timestamp) {
@@ -190,17 +246,25 @@ fn put_lease(xml: &mut XmlWriter, lease: Option<&Lease>, now: Timestamp) {
     xml.element("LeaseStatus", status).element("LeaseState", state).optional("LeaseDuration", duration);
 }
 
-/// The name to go on from, wrapped so that nobody takes it for a name.
-fn encode_marker(name: &str) -> String {
-    let encoded = STANDARD.encode(name);
+/// The name to go on from, and where among its states, wrapped so that nobody takes it for a name. Names have no NUL in them.
+fn encode_marker(position: &Position) -> String {
+    let mut bytes = position.name.clone().into_bytes();
+    if !position.state.is_empty() {
+        bytes.push(0);
+        bytes.extend_from_slice(&position.state);
+    }
+    let encoded = STANDARD.encode(bytes);
     format!("2!{}!{encoded}", encoded.len())
 }
 
-fn decode_marker(marker: &str) -> Result<String, Refusal> {
+fn decode_marker(marker: &str) -> Result<Position, Refusal> {
     let decode = || {
         let (length, encoded) = marker.strip_prefix("2!")?.split_once('!')?;
         let whole = length.parse() == Ok(encoded.len());
-        String::from_utf8(STANDARD.decode(encoded).ok().filter(|_| whole)?).ok()
+        let bytes = STANDARD.decode(encoded).ok().filter(|_| whole)?;
+        let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+        let state = bytes.get(end + 1..).unwrap_or_default().to_vec().into();
+        Some(Position { name: String::from_utf8(bytes[..end].to_vec()).ok()?, state })
     };
     decode().ok_or_else(|| Refusal::bad_query("marker", marker, "Not a marker of this service."))
 }
@@ -208,11 +272,13 @@ fn decode_marker(marker: &str) -> Result<String, Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bytes::Bytes;
 
     #[test]
     fn markers() {
-        for name in ["a", "dir/b c", "\u{1f600}", ""] {
-            assert_eq!(decode_marker(&encode_marker(name)).as_deref(), Ok(name));
+        for (name, state) in [("a", &b""[..]), ("dir/b c", &[0; 9]), ("\u{1f600}", &[0xFF; 9]), ("", b"")] {
+            let position = Position { name: name.into(), state: Bytes::from_static(state) };
+            assert_eq!(decode_marker(&encode_marker(&position)), Ok(position));
         }
         for marker in ["", "a", "2!", "2!4!", "2!3!YQ==", "2!4!****", "1!4!YQ==", "2!x!YQ==", "2!4!/w=="] {
             assert!(decode_marker(marker).is_err(), "{marker}");

@@ -137,7 +137,7 @@ fn put_head(response: &mut Response, request: &Request<'_>, grant: Grant, state:
 pub const DEFAULT_CONTENT_TYPE: &str = "application/octet-stream";
 
 /// `x-ms-range` before `Range`. A `Range` that cannot be read is ignored, as HTTP asks; an `x-ms-range` is an error.
-fn range(request: &Request<'_>) -> Result<Option<Range>, Refusal> {
+pub fn range(request: &Request<'_>) -> Result<Option<Range>, Refusal> {
     if let Some(text) = request.header("x-ms-range") {
         return parse_range(text).map(Some).ok_or_else(|| Refusal::bad_header("x-ms-range", text));
     }
@@ -145,7 +145,7 @@ fn range(request: &Request<'_>) -> Result<Option<Range>, Refusal> {
 }
 
 /// `bytes=a-b` or `bytes=a-`.
-fn parse_range(text: &str) -> Option<Range> {
+pub fn parse_range(text: &str) -> Option<Range> {
     let (first, last) = text.strip_prefix("bytes=")?.split_once('-')?;
     let number = |digits: &str| {
         (!digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())).then(|| digits.parse::<u64>().ok())?
