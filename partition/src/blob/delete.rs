@@ -156,7 +156,7 @@ impl Command for DeleteBlob {
     fn decide(&self, around: AroundDelete, moment: Moment) -> Result<(Vec<Write>, DeletedBlob), Refusal> {
         self.check(&around, moment.now)?;
         let (old, deleted) = (around.whole, self.keeping.deleted(moment.now));
-        let mut mark = old.mark.unwrap_or_default();
+        let (mut mark, mut is_kept) = (old.mark.unwrap_or_default(), deleted.is_some());
         let takes_base = self.snapshots != Snapshots::Only;
         let takes_head = takes_base && old.head.is_some();
         let (mut writes, mut left) = (Vec::new(), Vec::new());
@@ -187,6 +187,7 @@ impl Command for DeleteBlob {
                 if let Some((id, past)) = kept {
                     writes.extend(old.set_aside(id, past.clone(), &mut mark));
                     left.push(past);
+                    is_kept = true;
                 }
             }
             writes.extend(old.clear(Vec::new()));
@@ -195,7 +196,7 @@ impl Command for DeleteBlob {
         if old.mark.is_some() || !left.is_empty() {
             writes.extend(put_mark_of(mark, left.iter(), has_head));
         }
-        Ok((writes, DeletedBlob { is_kept: !left.is_empty() && (deleted.is_some() || takes_base) }))
+        Ok((writes, DeletedBlob { is_kept }))
     }
 }
 

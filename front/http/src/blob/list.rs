@@ -214,7 +214,7 @@ fn put_blob(xml: &mut XmlWriter, request: &Request<'_>, name: &str, blob: &Liste
         xml.element("TagCount", &head.tags.len().to_string());
     }
     if let Some(deleted) = &blob.deleted {
-        let days = deleted.until.seconds().saturating_sub(request.now.seconds()) / (24 * 60 * 60);
+        let days = deleted.until.days_since(request.now);
         xml.element("DeletedTime", &deleted.at.http_date()).element("RemainingRetentionDays", &days.to_string());
     }
     if matches!(head.kind, BlobKind::Append { sealed: true, .. }) {
