@@ -20,6 +20,8 @@ from azure.cli.core import get_default_cli  # noqa: E402
 
 KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 
+OTHER = "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee"
+
 
 def connection_string():
     parts = ["DefaultEndpointsProtocol=http", "AccountName=devstoreaccount1", f"AccountKey={KEY}"]
@@ -100,26 +102,93 @@ def tables():
     az("table delete --name people")
 
 
+def containers():
+    expect("created", az("container create --name box --metadata of=az")["created"], True)
+    expect("created again", az("container create --name box")["created"], False)
+    expect("exists", az("container exists --name box")["exists"], True)
+    expect("names", [one["name"] for one in az("container list --prefix bo")], ["box"])
+    expect("metadata", az("container metadata show --name box"), {"of": "az"})
+    az("container metadata update --name box --metadata of=other")
+    az("container set-permission --name box --public-access blob")
+    expect("public", az("container show-permission --name box")["publicAccess"], "blob")
+    az("container policy create --container-name box --name p --permissions r --expiry 2099-01-01T00:00Z")
+    expect("policies", list(az("container policy list --container-name box")), ["p"])
+    az("container policy delete --container-name box --name p")
+
+    lease = az("container lease acquire --container-name box --lease-duration 60")
+    az("container lease renew --container-name box", "--lease-id", lease)
+    az("container lease change --container-name box", "--lease-id", lease, "--proposed-lease-id", OTHER)
+    az("container delete --name box", fails=True)
+    expect("lease", az("container show --name box")["properties"]["lease"]["state"], "leased")
+    az("container lease break --container-name box --lease-break-period 0")
+    az("container lease acquire --container-name box --lease-duration -1", "--proposed-lease-id", OTHER)
+    az("container lease release --container-name box", "--lease-id", OTHER)
+    az("container delete --name box")
+    expect("exists", az("container exists --name box")["exists"], False)
+
+
 def blobs():
-    az("container create --name files --metadata of=az")
+    az("container create --name files")
+    named = "--container-name files --name"
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder, "source"), Path(folder, "target")
         source.write_bytes(bytes(range(256)) * 300)
-        az("blob upload --container-name files --name a/b", "--file", str(source))
-        az("blob upload --container-name files --name a/b", "--file", str(source), fails=True)
-        az("blob download --container-name files --name a/b", "--file", str(target))
+        az(f"blob upload {named} a/b", "--file", str(source))
+        az(f"blob upload {named} a/b", "--file", str(source), fails=True)
+        az(f"blob upload {named} a/b --overwrite --metadata of=az --content-type text/plain", "--file", str(source))
+        az(f"blob download {named} a/b", "--file", str(target))
         expect("content", target.read_bytes() == source.read_bytes(), True)
+        az(f"blob download {named} a/b --start-range 256 --end-range 511 --overwrite", "--file", str(target))
+        expect("a part", target.read_bytes(), bytes(range(256)))
+
+        for _ in range(2):
+            az(f"blob upload {named} log --type append", "--file", str(source))
+        shown = az(f"blob show {named} log")
+        expect("appended", (shown["properties"]["blobType"], shown["properties"]["contentLength"]), ("AppendBlob", 2 * 76_800))
+
+        # Beyond what goes in one request: the client makes blocks of it.
+        with open(Path(folder, "large"), "wb") as large:
+            large.truncate(70 << 20)
+        az(f"blob upload {named} large --max-connections 4", "--file", str(Path(folder, "large")))
+        expect("size", az(f"blob show {named} large")["properties"]["contentLength"], 70 << 20)
+        az(f"blob delete {named} large")
+
+        tree = Path(folder, "tree")
+        for name in ("1.txt", "2.txt", "dir/3.txt", "other"):
+            (tree / name).parent.mkdir(parents=True, exist_ok=True)
+            (tree / name).write_text(name)
+        az("blob upload-batch --destination files --destination-path tree", "--source", str(tree))
+        (tree / "back").mkdir()
+        az("blob download-batch --source files --pattern tree/*.txt", "--destination", str(tree / "back"))
+        expect("downloaded", sorted(path.read_text() for path in (tree / "back").rglob("*.txt")), ["1.txt", "2.txt", "dir/3.txt"])
+        az("blob delete-batch --source files --pattern tree/*")
+    expect("names", [blob["name"] for blob in az("blob list --container-name files")], ["a/b", "log"])
     expect("names", [blob["name"] for blob in az("blob list --container-name files --prefix a/")], ["a/b"])
-    az("blob metadata update --container-name files --name a/b --metadata k=v")
-    expect("metadata", az("blob metadata show --container-name files --name a/b"), {"k": "v"})
-    lease = az("blob lease acquire --container-name files --blob-name a/b --lease-duration 15")
-    az("blob delete --container-name files --name a/b", fails=True)
-    az("blob lease release --container-name files --blob-name a/b", "--lease-id", lease)
-    az("blob delete --container-name files --name a/b")
+    expect("exists", [az(f"blob exists {named} {name}")["exists"] for name in ("a/b", "absent")], [True, False])
+
+    expect("metadata", az(f"blob metadata show {named} a/b"), {"of": "az"})
+    az(f"blob metadata update {named} a/b --metadata k=v")
+    expect("metadata", az(f"blob metadata show {named} a/b"), {"k": "v"})
+    az(f"blob update {named} a/b --content-type a/b --content-language de")
+    settings = az(f"blob show {named} a/b")["properties"]["contentSettings"]
+    expect("properties", (settings["contentType"], settings["contentLanguage"]), ("a/b", "de"))
+
+    leased = "--container-name files --blob-name a/b"
+    lease = az(f"blob lease acquire {leased} --lease-duration 15")
+    az(f"blob lease acquire {leased}", fails=True)
+    az(f"blob lease renew {leased}", "--lease-id", lease)
+    az(f"blob lease change {leased}", "--lease-id", lease, "--proposed-lease-id", OTHER)
+    az(f"blob metadata update {named} a/b --metadata k=w", fails=True)
+    az(f"blob metadata update {named} a/b --metadata k=w", "--lease-id", OTHER)
+    az(f"blob delete {named} a/b", fails=True)
+    az(f"blob lease break {leased} --lease-break-period 0")
+    lease = az(f"blob lease acquire {leased} --lease-duration -1")
+    az(f"blob lease release {leased}", "--lease-id", lease)
+    az(f"blob delete {named} a/b")
     az("container delete --name files")
 
 
 if __name__ == "__main__":
-    for part in (queues, tables, blobs):
+    for part in (queues, tables, containers, blobs):
         part()
     print(f"az storage: {len(done)} commands, {len(set(done))} kinds, all as expected")

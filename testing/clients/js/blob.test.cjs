@@ -9,9 +9,8 @@ const {
   AccountSASPermissions, AccountSASResourceTypes, AccountSASServices, AnonymousCredential, BlobServiceClient, SASProtocol,
   StorageSharedKeyCredential, generateAccountSASQueryParameters,
 } = require("@azure/storage-blob");
-const { ACCOUNT, ENDPOINT, KEY, ONE_TRY, collect, connect, credential, freshName, refused, service } = require("./common.cjs");
+const { ACCOUNT, ENDPOINT, KEY, ONE_TRY, collect, connect, credential, freshName, notOnAzurite, refused, service } = require("./common.cjs");
 
-const AZURITE = process.env.LAZULI_TEST_SERVER === "azurite";
 const MIB = 1024 * 1024;
 const HOUR = 3600 * 1000;
 
@@ -21,9 +20,6 @@ before(async () => {
   await container.create();
 });
 after(() => container.deleteIfExists());
-
-// A peer's known difference is not this suite's business.
-const notOnAzurite = (name, body) => test(name, { skip: AZURITE && "the peer differs" }, body);
 
 async function smoke(client) {
   const one = client.getContainerClient(freshName());

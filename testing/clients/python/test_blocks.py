@@ -20,6 +20,7 @@ def ids(blocks):
     return [(block.id, block.size) for block in blocks]
 
 
+@pytest.mark.azurite("lists staged blocks as they came")
 def test_staged_from_many_connections_at_once(container):
     """Whatever order the blocks come in, the list says what the blob is."""
     blob = container.get_blob_client("b")
@@ -53,6 +54,7 @@ def test_a_block_staged_again_replaces_itself(container):
     assert blob.download_blob().readall() == b"second, and longer" * 2
 
 
+@pytest.mark.azurite("keeps staged blocks through a Put Blob")
 def test_staging_changes_nothing_that_can_be_seen(container):
     blob = container.get_blob_client("b")
     before = blob.upload_blob(b"content")
@@ -65,6 +67,7 @@ def test_staging_changes_nothing_that_can_be_seen(container):
     assert blob.get_block_list("all") == ([], []), "Put Blob drops what was staged"
 
 
+@pytest.mark.azurite("takes a blob that is only staged for one that exists")
 def test_a_blob_that_is_only_staged(container, refused):
     blob = container.get_blob_client("staged")
     blob.stage_block("1", b"x")
@@ -103,6 +106,7 @@ def test_what_a_list_may_name(container, refused):
     assert blob.get_blob_properties().size == 0
 
 
+@pytest.mark.azurite("takes empty blocks")
 def test_bad_blocks(container, refused):
     blob = container.get_blob_client("b")
     blob.stage_block("01", b"x")

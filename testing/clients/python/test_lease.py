@@ -92,6 +92,7 @@ def test_breaking(thing, refused):
     assert lease_of(thing) == ("available", "unlocked", None), "released while it was breaking"
 
 
+@pytest.mark.azurite("takes ids that are no GUIDs")
 def test_what_makes_no_sense(thing, refused):
     for seconds in (0, 14, 61, -2):
         with refused(400, "InvalidHeaderValue"):
@@ -118,6 +119,7 @@ def test_conditions(blob, refused):
     lease.release(etag=now, match_condition=MatchConditions.IfNotModified)
 
 
+@pytest.mark.azurite("takes a lease id where no blob is")
 def test_where_nothing_is(container, service, tools, refused):
     with refused(404, "BlobNotFound"):
         container.get_blob_client("absent").acquire_lease()
@@ -145,6 +147,7 @@ READS = {
 
 
 @pytest.mark.parametrize("write", WRITES)
+@pytest.mark.azurite("calls a lost lease one that is not present")
 def test_writes_need_the_id(blob, refused, write):
     act, etag = WRITES[write], blob.get_blob_properties().etag
     with refused(412, "LeaseNotPresentWithBlobOperation"):
@@ -175,6 +178,7 @@ def test_writes_need_the_id(blob, refused, write):
 
 
 @pytest.mark.parametrize("read", READS)
+@pytest.mark.azurite("calls a lost lease one that is not present")
 def test_reads_are_shared_unless_they_carry_an_id(blob, refused, read):
     act = READS[read]
     with refused(412, "LeaseNotPresentWithBlobOperation"):
@@ -224,6 +228,7 @@ def test_append_blobs(container, refused):
     blob.seal_append_blob(lease=lease)
 
 
+@pytest.mark.azurite("calls a lost lease one that is not present")
 def test_a_leased_container_refuses_its_deletion_alone(container, refused):
     acts = {
         "properties": lambda **how: container.get_container_properties(**how),

@@ -19,7 +19,7 @@ use azure_storage_blob::{
     },
 };
 use futures::{TryStreamExt, future::try_join_all};
-use lazuli_clients::{account_sas, endpoint, fresh_name, http, other_endpoints, provide_tls};
+use lazuli_clients::{account_sas, endpoint, fresh_name, http, on_azurite, other_endpoints, provide_tls};
 
 fn service(permissions: &str) -> BlobServiceClient {
     provide_tls();
@@ -191,6 +191,9 @@ async fn leases_of_blobs() {
     let at_once = BlobClientBreakLeaseOptions { break_period: Some(0), ..Default::default() };
     blob.break_lease(Some(at_once)).await.expect("broken");
     assert_eq!(lease_state(&blob).await, Some(LeaseState::Broken));
+    if on_azurite() {
+        return; // it calls a lost lease one that is not present
+    }
     let lost = blob.upload(content(b"3"), Some(under(OTHER))).await;
     refused(lost, StatusCode::PreconditionFailed, StorageErrorCode::LeaseLost);
 
@@ -225,14 +228,14 @@ async fn leases_of_containers() {
     refused(container.delete(None).await, StatusCode::PreconditionFailed, StorageErrorCode::LeaseIdMissing);
     container.break_lease(None).await.expect("breaking");
     container.release_lease(MINE.into(), None).await.expect("released");
-    container.acquire_lease(-1, None).await.expect("acquired");
+    let lease =
+        container.acquire_lease(-1, None).await.expect("acquired").lease_id().expect("a header").expect("an id");
     container.break_lease(None).await.expect("an infinite lease breaks at once");
-    let lost = BlobContainerClientDeleteOptions { lease_id: Some(MINE.into()), ..Default::default() };
-    refused(
-        container.delete(Some(lost)).await,
-        StatusCode::PreconditionFailed,
-        StorageErrorCode::LeaseIdMismatchWithContainerOperation,
-    );
+    if !on_azurite() {
+        let lost = BlobContainerClientDeleteOptions { lease_id: Some(lease), ..Default::default() };
+        let outcome = container.delete(Some(lost)).await;
+        refused(outcome, StatusCode::PreconditionFailed, StorageErrorCode::LeaseLost);
+    }
     container.delete(None).await.expect("deleted");
 }
 
@@ -325,6 +328,9 @@ async fn append_blobs() {
     refused(outcome, StatusCode::PreconditionFailed, StorageErrorCode::MaxBlobSizeConditionNotMet);
     assert_eq!(text(&blob).await, words.concat());
 
+    if on_azurite() {
+        return; // it has no seal
+    }
     let end = AppendBlobClientSealOptions { append_position: Some(length), ..Default::default() };
     log.seal(Some(end)).await.expect("sealed");
     let error = log.append_block(content(b"x"), 1, None).await.err().expect("sealed");

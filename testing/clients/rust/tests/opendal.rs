@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use futures::{TryStreamExt, future::join_all};
-use lazuli_clients::{ACCOUNT, KEY, endpoint, fresh_name, http, make_container, other_endpoints};
+use lazuli_clients::{ACCOUNT, KEY, endpoint, fresh_name, http, make_container, on_azurite, other_endpoints};
 use opendal::{EntryMode, ErrorKind, Operator, layers::HttpClientLayer, raw::HttpClient, services::Azblob};
 
 async fn operator_at(endpoint: &str, word: &str) -> Operator {
@@ -22,10 +22,6 @@ async fn operator(word: &str) -> Operator {
 
 fn body(size: usize) -> Vec<u8> {
     (0..size).map(|n| (n * 31 % 251) as u8).collect()
-}
-
-fn on_azurite() -> bool {
-    std::env::var("LAZULI_TEST_SERVER").is_ok_and(|kind| kind != "lazuli")
 }
 
 #[tokio::test]
