@@ -171,6 +171,8 @@ error_codes! {
     SnapshotsPresent                   409 "This operation is not permitted because the blob has snapshots."
     BlobIsSealed                       409 "The specified blob is sealed and its contents can't be modified unless the blob is re-created after a delete."
     BlockCountExceedsLimit             409 "The block count exceeds the maximum permissible limit."
+    ContainerProtectedFromDeletion     409 "The container holds blobs, and its account keeps blobs immutable: it cannot be deleted before they are."
+    ImmutableStorageNotEnabled         409 "The account does not support immutability policies and legal holds on blobs."
     InvalidBlobType                    409 "The blob type is invalid for this operation."
     BlobAlreadyExists                  409 "The specified blob already exists."
     ContainerAlreadyExists             409 "The specified container already exists."

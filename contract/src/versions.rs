@@ -40,6 +40,8 @@ impl ApiVersion {
     pub const APPEND_BLOCK_100_MIB: ApiVersion = ApiVersion(20221102);
     /// A hash that was sent is answered together with the other kind.
     pub const PAGE_LISTS_ARE_PAGED: ApiVersion = ApiVersion(20201002);
+    pub const SMART_TIER: ApiVersion = ApiVersion(20260606);
+    pub const TIER_ON_GET: ApiVersion = ApiVersion(20261006);
     pub const BOTH_HASHES_ANSWERED: ApiVersion = ApiVersion(20261006);
     pub const ENCODED_NAMES_IN_LISTS: ApiVersion = ApiVersion(20210212);
 

@@ -7,6 +7,7 @@ pub mod body;
 pub mod change;
 pub mod container;
 pub mod delete;
+pub mod expiry;
 pub mod find;
 pub mod kept;
 pub mod lease;

@@ -11,6 +11,7 @@ use engine::{BoxFuture, Family, Fault, GroupId, GroupRange, PartitionId, ScanSta
 use env::Timestamp;
 
 use crate::blob::delete::DeletedStates;
+use crate::blob::expiry::ExpiredBlobs;
 use crate::blob::kept::KeptContainers;
 use crate::blob::staging::StagedBlocks;
 use crate::directory;
@@ -38,7 +39,7 @@ pub trait Chore: Send + Sync {
 /// Done in the directory of an account's containers.
 const OF_DIRECTORY: &[&dyn Chore] = &[&KeptContainers];
 /// Done in every container.
-const OF_CONTAINERS: &[&dyn Chore] = &[&StagedBlocks, &DeletedStates];
+const OF_CONTAINERS: &[&dyn Chore] = &[&StagedBlocks, &DeletedStates, &ExpiredBlobs];
 
 /// How far a round through one account has come. Forgotten at a restart: then the round begins anew.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -67,6 +67,8 @@ pub mod container {
     pub const HAS_PAST: Family = Family(9);
     /// One record per blob that has tags now, key empty: its tags. Searches walk these alone.
     pub const TAGGED: Family = Family(20);
+    /// One record per blob that is to be gone one day, key empty: when. Housekeeping walks these alone.
+    pub const EXPIRING: Family = Family(21);
 }
 
 /// Families of a queue, which is one partition.

@@ -120,6 +120,11 @@ struct AccountSettings {
     /// What is overwritten or deleted stays as an earlier version.
     #[serde(default)]
     versioning: bool,
+    /// Blobs may have immutability policies and legal holds; containers with blobs in them are not deleted.
+    #[serde(default)]
+    immutable_storage: bool,
+    /// How long a blob takes to leave the archive.
+    archive_rehydration_seconds: Option<u64>,
     /// For how many days a deleted container can be restored.
     container_retention_days: Option<u16>,
 }
@@ -131,7 +136,14 @@ impl AccountSettings {
             Some(days) if !(1..=RETENTION_DAYS_MAX).contains(&days) => {
                 Err(format!("[account.{name}]: container-retention-days is from 1 to {RETENTION_DAYS_MAX}"))
             }
-            _ => Ok(BlobSettings { versioning: self.versioning, container_retention_days }),
+            _ => Ok(BlobSettings {
+                versioning: self.versioning,
+                immutable_storage: self.immutable_storage,
+                rehydration_seconds: self
+                    .archive_rehydration_seconds
+                    .unwrap_or(BlobSettings::default().rehydration_seconds),
+                container_retention_days,
+            }),
         }
     }
 }

@@ -41,6 +41,15 @@ pub async fn world() -> World {
 /// The world with a blob of the type that the row works on.
 pub async fn world_of(row: &Operation) -> World {
     let world = world().await;
+    let holds = [
+        OperationId::SetBlobImmutabilityPolicy,
+        OperationId::DeleteBlobImmutabilityPolicy,
+        OperationId::SetBlobLegalHold,
+    ];
+    if holds.contains(&row.id) {
+        let blob = BlobSettings { immutable_storage: true, ..BlobSettings::default() };
+        world.app.set_accounts(vec![Account { blob, ..Account::development() }]);
+    }
     let appends = [OperationId::PutAppendBlob, OperationId::AppendBlock, OperationId::SealAppendBlob];
     if appends.contains(&row.id) {
         let put = Request::new("PUT box/b").header("x-ms-blob-type", "AppendBlob");
@@ -228,6 +237,14 @@ pub fn example(row: &Operation) -> Request {
                 .header("x-ms-deleted-container-name", "gone")
                 .header("x-ms-deleted-container-version", format!("{:016X}", deleted.ticks()))
         }
+        SetBlobTier => Request::new("PUT box/b?comp=tier").header("x-ms-access-tier", "Cool"),
+        SetBlobImmutabilityPolicy => Request::new("PUT box/b?comp=immutabilityPolicies")
+            .header("x-ms-immutability-policy-until-date", "Fri, 09 Jan 2026 00:00:00 GMT"),
+        DeleteBlobImmutabilityPolicy => Request::new("DELETE box/b?comp=immutabilityPolicies"),
+        SetBlobLegalHold => Request::new("PUT box/b?comp=legalhold").header("x-ms-legal-hold", "true"),
+        SetBlobExpiry => Request::new("PUT box/b?comp=expiry")
+            .header("x-ms-expiry-option", "RelativeToNow")
+            .header("x-ms-expiry-time", "600000"),
         FindBlobsByTags => Request::new("GET ?comp=blobs").parameter("where", "a = '1'"),
         FindBlobsByTagsInContainer => {
             Request::new("GET box?restype=container&comp=blobs").parameter("where", "a = '1'")

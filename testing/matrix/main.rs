@@ -7,6 +7,7 @@ mod conditions;
 mod content;
 mod cors;
 mod examples;
+mod held;
 mod kept;
 mod pages;
 mod past;

@@ -23,12 +23,27 @@ pub struct Account {
 }
 
 /// What an account's blobs do that no request of the Blob service can set.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlobSettings {
     /// What is overwritten or deleted stays as an earlier version.
     pub versioning: bool,
+    /// Blobs may be held: nobody can change or delete them then.
+    pub immutable_storage: bool,
+    /// How long it takes to leave the archive.
+    pub rehydration_seconds: u64,
     /// For how many days a deleted container can be restored; `None`: not at all.
     pub container_retention_days: Option<u16>,
+}
+
+impl Default for BlobSettings {
+    fn default() -> BlobSettings {
+        BlobSettings {
+            versioning: false,
+            immutable_storage: false,
+            rehydration_seconds: 60,
+            container_retention_days: None,
+        }
+    }
 }
 
 /// A key, ready to sign with. Never printed.

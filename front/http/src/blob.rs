@@ -5,7 +5,9 @@ pub mod append;
 pub mod block;
 pub mod change;
 pub mod container;
+pub mod expiry;
 mod hash;
+pub mod immutability;
 pub mod lease;
 pub mod list;
 pub mod page;
@@ -13,6 +15,7 @@ pub mod read;
 pub mod snapshot;
 pub mod staging;
 pub mod tags;
+pub mod tier;
 
 use contract::Refusal;
 use contract::names::Metadata;

@@ -6,7 +6,9 @@ use partition::Failure;
 
 use crate::app::App;
 use crate::auth::{Credential, Grant};
-use crate::blob::{acl, append, block, change, container, lease, list, page, read, snapshot, staging, tags};
+use crate::blob::{
+    acl, append, block, change, container, expiry, immutability, lease, list, page, read, snapshot, staging, tags, tier,
+};
 use crate::queue::{self, messages};
 use crate::request::Request;
 use crate::service;
@@ -60,6 +62,11 @@ pub async fn dispatch(
         RestoreContainer => container::restore(shell, request, row).await,
         FindBlobsByTags | FindBlobsByTagsInContainer => tags::find(shell, request, row).await,
         GetBlobTags => tags::get(shell, request, row).await,
+        SetBlobTier => tier::set(shell, request, row).await,
+        SetBlobImmutabilityPolicy | DeleteBlobImmutabilityPolicy | SetBlobLegalHold => {
+            immutability::set(shell, request, row).await
+        }
+        SetBlobExpiry => expiry::set(shell, request, row).await,
         SetBlobTags => tags::set(shell, request, row, body).await,
         ListBlobs => list::blobs(shell, request, row).await,
         PutBlockBlob => block::put(shell, request, row, grant, body).await,

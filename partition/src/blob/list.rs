@@ -251,7 +251,7 @@ async fn states(
     let partition = PartitionId { group: container.group.clone(), key: partition };
     let view = shell.engine.view(&partition).await?;
     let (reader, now) = (Reader::committed(view.as_ref()), shell.clock.now());
-    let head = load_head(&reader).await?;
+    let head = load_head(&reader).await?.filter(|head| head.is_there(now));
     let mut found = Vec::new();
     let mut start = Bound::Included(from);
     while beside.past() && found.len() < wanted {
@@ -317,6 +317,18 @@ fn shown(id: PastId, past: &PastBlob, has_current: bool, beside: Beside, now: Ti
         Some(_) if past.was_base && !has_current => is_shown(beside.deleted, What::Current),
         Some(_) => is_shown(beside.snapshots && beside.deleted, What::Snapshot(id.ticks)),
     }
+}
+
+/// Does a container hold anything, now or of what was?
+pub async fn has_blobs(shell: &Shell, container: &Found) -> Result<bool, Failure> {
+    for family in [family::HEAD, family::PAST] {
+        let (group, start) = (container.group.clone(), ScanStart::AtPartition(Bytes::new()));
+        let page = shell.engine.scan(&GroupRange { group, family, start, before_partition: None }, 1).await?;
+        if !page.rows.is_empty() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 #[cfg(test)]

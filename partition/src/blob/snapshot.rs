@@ -64,6 +64,8 @@ impl Command for SnapshotBlob {
         let mut taken = head.clone();
         // It is no version of its own.
         taken.version = None;
+        // What holds the blob, or ends it, is about the blob alone.
+        (taken.immutability, taken.legal_hold, taken.expires) = (None, false, None);
         if let Some(metadata) = &self.metadata {
             taken.metadata = metadata.clone();
         }

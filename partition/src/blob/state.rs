@@ -10,8 +10,8 @@ use engine::{Fault, Write};
 use env::Timestamp;
 
 use super::body::{self, Place, Stored};
-use super::find;
 use super::staging::{Staged, load_staged};
+use super::{expiry, find};
 use crate::condition::Current;
 use crate::etag::ETag;
 use crate::execute::{Moment, Reader};
@@ -39,13 +39,14 @@ pub(super) fn put_head(head: &BlobHead) -> Write {
 /// The head of a blob made anew, and what searches are told of it.
 pub(super) fn put_made(before: Option<&BlobHead>, head: &BlobHead) -> Vec<Write> {
     let tags = before.map_or(&[][..], |before| &before.tags);
-    [put_head(head)].into_iter().chain(find::index(tags, &head.tags)).collect()
+    let expiry = expiry::index(before.and_then(|before| before.expires), head.expires);
+    [put_head(head)].into_iter().chain(find::index(tags, &head.tags)).chain(expiry).collect()
 }
 
 /// Takes the head of a blob away.
 pub(super) fn delete_head(head: &BlobHead) -> Vec<Write> {
     let gone = Write::Delete { family: container::HEAD, key: KEY };
-    [gone].into_iter().chain(find::index(&head.tags, &[])).collect()
+    [gone].into_iter().chain(find::index(&head.tags, &[])).chain(expiry::index(head.expires, None)).collect()
 }
 
 /// Are there staged blocks, live or not?

@@ -13,22 +13,18 @@ use partition::record::{BlobKind, ContentProperties};
 use partition::{Content, Failure, Shell};
 
 use super::hash::{Actual, Expected, HashedBody, check_md5, parse_md5};
-use super::{refuse_unbuilt, stamp_made, tags};
+use super::{immutability, refuse_unbuilt, stamp_made, tags, tier};
 use crate::auth::Grant;
 use crate::body;
 use crate::request::Request;
 use crate::wire::{Body, BodyError, BodyKind, Response};
 
 /// What Put Blob may ask for and does not get yet.
-pub const UNBUILT_ON_WRITE: [&str; 11] = [
+pub const UNBUILT_ON_WRITE: [&str; 7] = [
     "x-ms-copy-source",
-    "x-ms-access-tier",
     "x-ms-encryption-key",
     "x-ms-encryption-key-sha256",
     "x-ms-encryption-scope",
-    "x-ms-immutability-policy-until-date",
-    "x-ms-immutability-policy-mode",
-    "x-ms-legal-hold",
     "x-ms-structured-body",
     "x-ms-structured-content-length",
     "x-ms-expiry-option",
@@ -89,6 +85,10 @@ pub async fn put_append(
     if let Some(value) = request.header("x-ms-blob-content-length") {
         return Err(Refusal::bad_header("x-ms-blob-content-length", value).into());
     }
+    // Only block blobs have tiers.
+    if let Some(value) = request.header("x-ms-access-tier") {
+        return Err(Refusal::bad_header("x-ms-access-tier", value).into());
+    }
     empty_body(request)?;
     let mut properties = put_properties(request);
     properties.content_md5 = request.header("x-ms-blob-content-md5").map(parse_md5).transpose()?;
@@ -125,7 +125,15 @@ pub fn limit_body(request: &Request<'_>, body: &mut Body<'_>, bytes_max: u64) ->
 
 /// What a request that makes a whole blob says of it.
 pub fn attributes(request: &Request<'_>, properties: ContentProperties) -> Result<Attributes, Refusal> {
-    Ok(Attributes { properties, metadata: request.metadata()?, tags: tags::sent(request)?, ..Attributes::default() })
+    let (immutability, legal_hold) = immutability::sent(request)?;
+    Ok(Attributes {
+        properties,
+        metadata: request.metadata()?,
+        tags: tags::sent(request)?,
+        tier: tier::sent(request)?,
+        immutability,
+        legal_hold,
+    })
 }
 
 /// What Put Blob stores about the content; the MD5 is known when the body has come.

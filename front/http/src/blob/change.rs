@@ -34,7 +34,7 @@ pub async fn set_properties(
     change(shell, request, row, Change::Properties(named_properties(request)?)).await
 }
 
-async fn change(
+pub(super) async fn change(
     shell: &Shell,
     request: &Request<'_>,
     row: &'static Operation,

@@ -1,9 +1,11 @@
 //! Containers on the wire.
 
+use contract::ErrorCode;
 use contract::Refusal;
 use contract::operations::Operation;
 use partition::blob::container::{self as model, CreateContainer, ReplaceInContainer, Replacement};
 use partition::blob::kept::{KeptVersion, RestoreContainer};
+use partition::blob::list;
 use partition::record::ContainerHead;
 use partition::{Failure, Shell};
 
@@ -27,7 +29,8 @@ pub async fn properties(shell: &Shell, request: &Request<'_>, row: &'static Oper
     put_lease(&mut response, head.lease.as_ref(), request.now);
     acl::put_public_access(&mut response, head.public_access);
     response.header("x-ms-has-immutability-policy", "false").header("x-ms-has-legal-hold", "false");
-    response.header("x-ms-immutable-storage-with-versioning-enabled", "false");
+    let immutable = if request.account.blob.immutable_storage { "true" } else { "false" };
+    response.header("x-ms-immutable-storage-with-versioning-enabled", immutable);
     response.header("x-ms-default-encryption-scope", "$account-encryption-key");
     response.header("x-ms-deny-encryption-scope-override", "false");
     Ok(response)
@@ -51,6 +54,14 @@ pub async fn set_metadata(shell: &Shell, request: &Request<'_>, row: &'static Op
 
 pub async fn delete(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {
     let expectation = request.expectation(row)?;
+    // What nobody may delete must not go with its container.
+    if request.account.blob.immutable_storage {
+        let found = model::find(shell, &request.account.name, &request.container()?).await?;
+        if list::has_blobs(shell, &found).await? {
+            expectation.judge(Some(found.head.current()), request.now)?;
+            return Err(ErrorCode::ContainerProtectedFromDeletion.into());
+        }
+    }
     let kept_days = request.account.blob.container_retention_days;
     model::delete(shell, &request.account.name, &request.container()?, expectation, kept_days).await?;
     Ok(Response::new(row.status))

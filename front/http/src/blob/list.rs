@@ -16,7 +16,7 @@ use super::container::{parse_version, version_text};
 use super::lease::shown;
 use super::read::DEFAULT_CONTENT_TYPE;
 use super::tags::put_tags;
-use super::{kind_name, moment, refuse_unbuilt};
+use super::{immutability, kind_name, moment, refuse_unbuilt, tier};
 use crate::listing::{includes, listing, put_metadata, put_parameters};
 use crate::request::Request;
 use crate::respond::document;
@@ -52,7 +52,7 @@ pub async fn containers(shell: &Shell, request: &Request<'_>, row: &'static Oper
     put_parameters(&mut xml, request);
     xml.open("Containers");
     for container in containers.iter().filter(|container| asks("system") || !is_system(&container.name)) {
-        put_container(&mut xml, request.now, container, with_metadata);
+        put_container(&mut xml, request, container, with_metadata);
     }
     xml.close("Containers").element("NextMarker", next.as_deref().unwrap_or_default());
     xml.close("EnumerationResults");
@@ -83,6 +83,9 @@ pub async fn blobs(shell: &Shell, request: &Request<'_>, row: &'static Operation
     xml.open("Blobs");
     for entry in &listed.entries {
         match entry {
+            // One whose time has run out is not there.
+            Entry::Item { head: ListedBlob { what: What::Current, head: Some(head), .. }, .. }
+                if !head.is_there(request.now) => {}
             Entry::Item { name, head } => put_blob(&mut xml, request, name, head, include),
             Entry::Prefix(prefix) => {
                 xml.open("BlobPrefix").element("Name", prefix).close("BlobPrefix");
@@ -133,7 +136,7 @@ fn container_start(marker: &str) -> Result<model::Place, Refusal> {
     }
 }
 
-fn put_container(xml: &mut XmlWriter, now: Timestamp, container: &ListedContainer, with_metadata: bool) {
+fn put_container(xml: &mut XmlWriter, request: &Request<'_>, container: &ListedContainer, with_metadata: bool) {
     let ListedContainer { name, head, deletion } = container;
     xml.open("Container").element("Name", name);
     if let Some(deletion) = deletion {
@@ -141,7 +144,7 @@ fn put_container(xml: &mut XmlWriter, now: Timestamp, container: &ListedContaine
     }
     xml.open("Properties");
     xml.element("Last-Modified", &head.last_modified.http_date()).element("Etag", &head.etag.quoted());
-    put_lease(xml, head.lease.as_ref(), now);
+    put_lease(xml, head.lease.as_ref(), request.now);
     match head.public_access {
         PublicAccess::Nobody => {}
         PublicAccess::Blob => drop(xml.element("PublicAccess", "blob")),
@@ -149,9 +152,10 @@ fn put_container(xml: &mut XmlWriter, now: Timestamp, container: &ListedContaine
     }
     xml.element("DefaultEncryptionScope", "$account-encryption-key").element("DenyEncryptionScopeOverride", "false");
     xml.element("HasImmutabilityPolicy", "false").element("HasLegalHold", "false");
-    xml.element("ImmutableStorageWithVersioningEnabled", "false");
+    let immutable = if request.account.blob.immutable_storage { "true" } else { "false" };
+    xml.element("ImmutableStorageWithVersioningEnabled", immutable);
     if let Some(deletion) = deletion {
-        let days = deletion.expires.days_since(now);
+        let days = deletion.expires.days_since(request.now);
         xml.element("DeletedTime", &deletion.deleted.http_date()).element("RemainingRetentionDays", &days.to_string());
     }
     xml.close("Properties");
@@ -203,8 +207,15 @@ fn put_blob(xml: &mut XmlWriter, request: &Request<'_>, name: &str, blob: &Liste
         xml.element("x-ms-blob-sequence-number", &sequence.to_string());
     }
     xml.element("BlobType", kind_name(head.kind));
-    if head.kind.is_block() && !matches!(blob.what, What::Snapshot(_)) && blob.deleted.is_none() {
-        xml.element("AccessTier", "Hot").element("AccessTierInferred", "true");
+    let has_tier = !matches!(blob.what, What::Snapshot(_)) && blob.deleted.is_none();
+    let tier = tier::shown(head, request.now).filter(|_| has_tier);
+    if let Some(tier) = &tier {
+        xml.element("AccessTier", tier.tier);
+        if tier.inferred {
+            xml.element("AccessTierInferred", "true");
+        }
+        xml.optional("AccessTierChangeTime", tier.changed.map(Timestamp::http_date).as_deref());
+        xml.optional("ArchiveStatus", tier.archive_status).optional("SmartAccessTier", tier.smart);
     }
     if is_current {
         put_lease(xml, head.lease.as_ref(), request.now);
@@ -217,14 +228,24 @@ fn put_blob(xml: &mut XmlWriter, request: &Request<'_>, name: &str, blob: &Liste
         let days = deleted.until.days_since(request.now);
         xml.element("DeletedTime", &deleted.at.http_date()).element("RemainingRetentionDays", &days.to_string());
     }
+    xml.optional("RehydratePriority", tier.and_then(|tier| tier.priority));
     if matches!(head.kind, BlobKind::Append { sealed: true, .. }) {
         xml.element("Sealed", "true");
+    }
+    xml.optional("Expiry-Time", head.expires.map(Timestamp::http_date).as_deref());
+    let asks = |wanted: &str| request.query.words("include").any(|word| word == wanted);
+    if let Some(policy) = head.immutability.filter(|_| asks("immutabilitypolicy")) {
+        xml.element("ImmutabilityPolicyUntilDate", &policy.until.http_date());
+        xml.element("ImmutabilityPolicyMode", immutability::mode(policy));
+    }
+    if head.legal_hold && asks("legalhold") {
+        xml.element("LegalHold", "true");
     }
     xml.close("Properties");
     if include.metadata {
         put_metadata(xml, &head.metadata);
     }
-    if !head.tags.is_empty() && request.query.words("include").any(|word| word == "tags") {
+    if !head.tags.is_empty() && asks("tags") {
         put_tags(xml, head.tags.iter());
     }
     if blob.what == What::VersionsOnly {

@@ -10,7 +10,7 @@ use partition::blob::read::{self as model, Part, Range};
 use partition::blob::state::State;
 use partition::{ContentReader, Failure, Shell};
 
-use super::{moment, put_kind, put_lease, put_metadata, refuse_unbuilt, stamp};
+use super::{immutability, moment, put_kind, put_lease, put_metadata, refuse_unbuilt, stamp, tier};
 use crate::auth::Grant;
 use crate::request::Request;
 use crate::wire::{Response, ResponseBody};
@@ -78,9 +78,6 @@ pub async fn properties(
     if let Some(md5) = head.properties.content_md5 {
         response.header("Content-MD5", STANDARD.encode(md5));
     }
-    if head.kind.is_block() && state.is_current {
-        response.header("x-ms-access-tier", "Hot").header("x-ms-access-tier-inferred", "true");
-    }
     response.body = ResponseBody::Head { bytes: Some(head.content_bytes) };
     Ok(response)
 }
@@ -126,6 +123,15 @@ fn put_head(response: &mut Response, request: &Request<'_>, grant: Grant, state:
     }
     if state.is_current {
         put_lease(response, head.lease.as_ref(), request.now);
+    }
+    // A snapshot is no version, and has no tier of its own to show.
+    let shows_tier = request.head.method() == "HEAD" || request.version >= ApiVersion::TIER_ON_GET;
+    if shows_tier && (state.is_current || head.version.is_some()) {
+        tier::put_tier(response, head, request.now);
+    }
+    immutability::put(response, head);
+    if let Some(expires) = head.expires {
+        response.header("x-ms-expiry-time", expires.http_date());
     }
     if !head.tags.is_empty() {
         response.header("x-ms-tag-count", head.tags.len().to_string());
