@@ -1,5 +1,6 @@
 //! Containers and blobs.
 
+pub mod access;
 pub mod append;
 pub mod attribute;
 pub mod block;

@@ -123,6 +123,9 @@ struct AccountSettings {
     /// Blobs may have immutability policies and legal holds; containers with blobs in them are not deleted.
     #[serde(default)]
     immutable_storage: bool,
+    /// When each blob was read last is kept, to a day.
+    #[serde(default)]
+    track_last_access: bool,
     /// How long a blob takes to leave the archive.
     archive_rehydration_seconds: Option<u64>,
     /// For how many days a deleted container can be restored.
@@ -139,6 +142,7 @@ impl AccountSettings {
             _ => Ok(BlobSettings {
                 versioning: self.versioning,
                 immutable_storage: self.immutable_storage,
+                track_last_access: self.track_last_access,
                 rehydration_seconds: self
                     .archive_rehydration_seconds
                     .unwrap_or(BlobSettings::default().rehydration_seconds),

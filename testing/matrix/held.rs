@@ -412,3 +412,29 @@ async fn held_from_the_beginning() {
         assert_eq!((answer.status, answer.code()), (403, "AuthorizationPermissionMismatch"), "{:?}", row.id);
     }
 }
+
+/// Reading notes the day, and writes no more than that; where it is not tracked nothing is noted or shown.
+#[tokio::test]
+async fn the_last_access() {
+    let world = world().await;
+    let (head, get) = (Request::new("HEAD box/b"), Request::new("GET box/b"));
+    let seen = |answer: &Answer| answer.header("x-ms-last-access-time").map(str::to_string);
+    done(&world, get.clone()).await;
+    let first = done(&world, head.clone()).await;
+    assert_eq!(seen(&first), None);
+    let blob = BlobSettings { track_last_access: true, ..BlobSettings::default() };
+    world.app.set_accounts(vec![Account { blob, ..Account::development() }]);
+    assert_eq!(seen(&done(&world, head.clone()).await).as_deref(), Some("Fri, 02 Jan 2026 03:04:05 GMT"));
+    done(&world, get.clone()).await;
+    let noted = Some("Fri, 02 Jan 2026 03:04:15 GMT");
+    for _ in 0..3 {
+        world.clock.advance_seconds(3600);
+        done(&world, get.clone()).await;
+        let answer = done(&world, head.clone()).await;
+        assert_eq!((seen(&answer).as_deref(), answer.header("etag")), (noted, first.header("etag")));
+    }
+    world.clock.advance_seconds(22 * 3600);
+    done(&world, get.clone()).await;
+    let listed = done(&world, Request::new("GET box?restype=container&comp=list")).await.text();
+    assert!(listed.contains("<LastAccessTime>Sat, 03 Jan 2026 04:04:15 GMT</LastAccessTime>"), "{listed}");
+}

@@ -29,6 +29,8 @@ pub struct BlobSettings {
     pub versioning: bool,
     /// Blobs may be held: nobody can change or delete them then.
     pub immutable_storage: bool,
+    /// When each blob was read last is kept, to a day.
+    pub track_last_access: bool,
     /// How long it takes to leave the archive.
     pub rehydration_seconds: u64,
     /// For how many days a deleted container can be restored; `None`: not at all.
@@ -40,6 +42,7 @@ impl Default for BlobSettings {
         BlobSettings {
             versioning: false,
             immutable_storage: false,
+            track_last_access: false,
             rehydration_seconds: 60,
             container_retention_days: None,
         }

@@ -149,6 +149,7 @@ impl BlobHead {
             immutability: attributes.immutability,
             legal_hold: attributes.legal_hold,
             expires: None,
+            accessed: None,
             copy: None,
         }
     }

@@ -155,6 +155,8 @@ pub struct BlobHead {
     pub immutability: Option<Immutability>,
     pub legal_hold: bool,
     pub expires: Option<Timestamp>,
+    /// When its content was read last, to a day; only where that is tracked.
+    pub accessed: Option<Timestamp>,
     pub copy: Option<CopyState>,
 }
 
@@ -188,6 +190,7 @@ mod tag {
     pub const COPY_COMPLETED: u8 = 25;
     pub const COPY_DESCRIPTION: u8 = 26;
     pub const COPY_INCREMENTAL: u8 = 27;
+    pub const ACCESSED: u8 = 28;
 }
 
 impl BlobHead {
@@ -236,6 +239,9 @@ impl BlobHead {
         if self.legal_hold {
             fields.bytes(LEGAL_HOLD, &[]);
         }
+        if let Some(accessed) = self.accessed {
+            fields.u64(ACCESSED, accessed.ticks());
+        }
         if let Some(expires) = self.expires {
             fields.u64(EXPIRES, expires.ticks());
         }
@@ -262,7 +268,7 @@ impl BlobHead {
         use tag::*;
         let mut fields = FieldReader::new(SHAPE, value)?;
         let (mut etag, mut last_modified, mut created, mut content_bytes) = (None, None, None, None);
-        let (mut metadata, mut legal_hold, mut expires) = (Vec::new(), false, None);
+        let (mut metadata, mut legal_hold, mut expires, mut accessed) = (Vec::new(), false, None, None);
         let mut properties = ContentProperties::default();
         let (mut lease, mut in_runs, mut kind, mut version) = (None, false, BlobKind::Block, None);
         let (mut tags, mut tier, mut immutability, mut copy): (_, Option<StoredTier>, _, Option<CopyState>) =
@@ -308,6 +314,7 @@ impl BlobHead {
                     immutability = Some(Immutability { until, locked: locked == 1 });
                 }
                 LEGAL_HOLD => legal_hold = true,
+                ACCESSED => accessed = Some(Timestamp::from_ticks(read_u64(value)?)),
                 EXPIRES => expires = Some(Timestamp::from_ticks(read_u64(value)?)),
                 COPY => copy = Some(read_copy(value)?),
                 COPY_SOURCE => copy.as_mut()?.source = read_text(value)?,
@@ -336,6 +343,7 @@ impl BlobHead {
             immutability,
             legal_hold,
             expires,
+            accessed,
             copy,
         })
     }
@@ -424,6 +432,7 @@ pub(crate) mod tests {
             immutability: Some(Immutability { until: Timestamp::from_ticks(18), locked: true }),
             legal_hold: true,
             expires: Some(Timestamp::from_ticks(19)),
+            accessed: Some(Timestamp::from_ticks(26)),
             copy: Some(CopyState {
                 id: Id(20),
                 source: "http://there/box/b".into(),
@@ -451,6 +460,7 @@ pub(crate) mod tests {
             immutability: None,
             legal_hold: false,
             expires: None,
+            accessed: None,
             copy: None,
             ..full()
         }

@@ -232,6 +232,9 @@ fn put_blob(xml: &mut XmlWriter, request: &Request<'_>, name: &str, blob: &Liste
     if matches!(head.kind, BlobKind::Append { sealed: true, .. }) {
         xml.element("Sealed", "true");
     }
+    if request.account.blob.track_last_access {
+        xml.element("LastAccessTime", &head.last_access().http_date());
+    }
     xml.optional("Expiry-Time", head.expires.map(Timestamp::http_date).as_deref());
     let asks = |wanted: &str| request.query.words("include").any(|word| word == wanted);
     if let Some(policy) = head.immutability.filter(|_| asks("immutabilitypolicy")) {

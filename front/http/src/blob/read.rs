@@ -5,6 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use contract::operations::Operation;
 use contract::{ApiVersion, ErrorCode, Refusal, limits};
 use md5::{Digest, Md5};
+use partition::blob::access::NoteAccess;
 use partition::blob::container;
 use partition::blob::read::{self as model, Part, Range};
 use partition::blob::state::State;
@@ -33,6 +34,9 @@ pub async fn get(
     let read = model::content(shell, &container.group, &blob, which, &expectation, range).await;
     let (state, part, reader) = container.settle(shell, read).await?;
 
+    if request.account.blob.track_last_access && state.is_current && state.head.is_access_due(request.now) {
+        shell.execute(&NoteAccess::new(&container.group, &blob)).await?;
+    }
     let mut response = Response::new(if part.is_some() { 206 } else { row.status });
     put_head(&mut response, request, grant, &state);
     let head = &state.head;
@@ -130,6 +134,9 @@ fn put_head(response: &mut Response, request: &Request<'_>, grant: Grant, state:
         tier::put_tier(response, head, request.now);
     }
     immutability::put(response, head);
+    if request.account.blob.track_last_access {
+        response.header("x-ms-last-access-time", head.last_access().http_date());
+    }
     if let Some(expires) = head.expires {
         response.header("x-ms-expiry-time", expires.http_date());
     }
