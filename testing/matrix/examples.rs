@@ -5,7 +5,7 @@ use contract::operations::{LeaseCheck, Operation, Resource, Test, TokenNeeds};
 use contract::roles::ROLES;
 use contract::{OperationId, Service};
 use env::{Clock, Timestamp};
-use http::account::Account;
+use http::account::{Account, BlobSettings};
 use testing::{Answer, Issuer, Request, World};
 
 /// Pages of `http://page` may ask for anything that the example of a preflight asks for.

@@ -19,11 +19,12 @@ use crate::sim::panics;
 use crate::{ACCOUNT, Answer, DelegationKey, Issuer, KEY, Request, World};
 
 pub mod tables;
+pub mod tags;
 
 /// A target's name and what it runs.
 pub type Target = (&'static str, fn(&[u8]));
 
-pub const TARGETS: [Target; 9] = [
+pub const TARGETS: [Target; 10] = [
     ("sas_query", sas_query),
     ("authorization_header", authorization_header),
     ("canonicalisation", canonicalisation),
@@ -33,6 +34,7 @@ pub const TARGETS: [Target; 9] = [
     ("odata_filter", tables::odata_filter),
     ("odata_entity", tables::odata_entity),
     ("table_batch", tables::table_batch),
+    ("tag_expression", tags::tag_expression),
 ];
 
 /// A server with container `box`, blob `b`, a CORS rule, a trusted issuer and a user delegation key.

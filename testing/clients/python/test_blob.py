@@ -5,7 +5,6 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 from azure.core import MatchConditions
-from azure.core.exceptions import HttpResponseError
 from azure.storage.blob import BlobType, ContentSettings
 
 MIB = 1024 * 1024
@@ -188,15 +187,3 @@ def test_a_snapshot_takes_conditions_and_minds_no_lease(container, refused):
         blob.create_snapshot(lease="aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee")
     lease.release()
     assert (taken["etag"], blob.get_blob_properties().etag) == (etag, etag)
-
-
-def test_tiers_come_later(container):
-    """What is not done yet must be refused in the service's own terms, never half done."""
-    blob = container.get_blob_client("b")
-    blob.upload_blob(b"x")
-    if os.environ.get("LAZULI_TEST_SERVER", "lazuli") != "lazuli":
-        pytest.skip("the peer does more")
-    with pytest.raises(HttpResponseError) as error:
-        blob.set_standard_blob_tier("Cool")
-    assert 400 <= error.value.status_code < 600
-    assert blob.download_blob().readall() == b"x"
