@@ -45,7 +45,7 @@ async fn requests_that_make_no_sense() {
         ("PUT box/b", "x-ms-blob-type: BlockBlob\nx-ms-lease-id: mine", 400, "InvalidHeaderValue"),
         ("PUT box/b", "x-ms-blob-type: BlockBlob\nIf-Modified-Since: soon", 400, "InvalidHeaderValue"),
         ("PUT box/b?comp=block&blockid=AA", "", 400, "InvalidQueryParameterValue"),
-        ("PUT box/b?comp=tier", "", 501, "NotImplemented"),
+        ("PUT box/b?comp=tier", "", 400, "MissingRequiredHeader"),
         ("GET box/b", "x-ms-range: bytes=5-1", 400, "InvalidHeaderValue"),
         ("GET box/b", "x-ms-range: bytes=-5", 400, "InvalidHeaderValue"),
         ("GET box/b", "x-ms-range: bytes=7-", 416, "InvalidRange"),

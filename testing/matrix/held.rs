@@ -46,6 +46,12 @@ fn on_blobs() -> impl Iterator<Item = &'static Operation> {
     built().filter(|row| row.on == Resource::Blob)
 }
 
+/// What can be seen of blobs without reading them.
+async fn listed(world: &World) -> String {
+    let list = Request::new("GET box?restype=container&comp=list&include=metadata,tags,immutabilitypolicy,legalhold");
+    done(world, list).await.text()
+}
+
 /// Archived: the content is out of reach, what lies beside it is not, and it can be deleted.
 #[tokio::test]
 async fn an_archived_blob_on_every_row() {
@@ -58,11 +64,11 @@ async fn an_archived_blob_on_every_row() {
             row.effect,
             Effect::Reads | Effect::Snapshots | Effect::Stages | Effect::Replaces | Effect::Alters
         );
-        let before = everything(&world).await;
+        let before = listed(&world).await;
         let answer = send(&world, row, &example(row)).await;
         if refused {
             assert_eq!((answer.status, answer.code()), (409, "BlobArchived"), "{:?}", row.id);
-            assert_eq!(everything(&world).await, before, "{:?} was refused and changed something", row.id);
+            assert_eq!(listed(&world).await, before, "{:?} was refused and changed something", row.id);
         } else {
             let status = if row.id == OperationId::SetBlobTier { 202 } else { row.status };
             assert_eq!(answer.status, status, "{:?}: {}", row.id, answer.text());
