@@ -85,10 +85,7 @@ pub async fn put_append(
     if let Some(value) = request.header("x-ms-blob-content-length") {
         return Err(Refusal::bad_header("x-ms-blob-content-length", value).into());
     }
-    // Only block blobs have tiers.
-    if let Some(value) = request.header("x-ms-access-tier") {
-        return Err(Refusal::bad_header("x-ms-access-tier", value).into());
-    }
+    tier::refuse(request)?;
     empty_body(request)?;
     let mut properties = put_properties(request);
     properties.content_md5 = request.header("x-ms-blob-content-md5").map(parse_md5).transpose()?;

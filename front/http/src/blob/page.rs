@@ -19,7 +19,7 @@ use super::block::{
 };
 use super::hash::{Expected, HashedBody, parse_md5};
 use super::read::{parse_range, range};
-use super::{refuse_unbuilt, stamp, stamp_made};
+use super::{refuse_unbuilt, stamp, stamp_made, tier};
 use crate::auth::Grant;
 use crate::query::Query;
 use crate::request::Request;
@@ -42,6 +42,7 @@ pub async fn create(
     let sequence = sequence_number(request)?.unwrap_or(0);
     let mut properties = put_properties(request);
     properties.content_md5 = request.header("x-ms-blob-content-md5").map(parse_md5).transpose()?;
+    tier::refuse(request)?;
     let (expectation, attributes) = (request.expectation(row)?, attributes(request, properties)?);
     let container = container::find(shell, &request.account.name, &name).await?;
     let (kind, keeping) = (BlobKind::Page { sequence, made: 0 }, request.keeping());

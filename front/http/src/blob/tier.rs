@@ -38,6 +38,11 @@ pub fn sent(request: &Request<'_>) -> Result<Option<Tier>, Refusal> {
     tier.map(Some).ok_or_else(|| Refusal::bad_header(HEADER, text))
 }
 
+/// Only block blobs have tiers.
+pub fn refuse(request: &Request<'_>) -> Result<(), Refusal> {
+    request.header(HEADER).map_or(Ok(()), |value| Err(Refusal::bad_header(HEADER, value)))
+}
+
 fn high_priority(request: &Request<'_>) -> Result<Option<bool>, Refusal> {
     const NAME: &str = "x-ms-rehydrate-priority";
     match request.header(NAME) {
