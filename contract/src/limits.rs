@@ -26,6 +26,7 @@ pub const PAGE_RANGES_MAX: usize = 10_000;
 /// 50,000 ids of 88 characters in their elements, and some air.
 pub const BLOCK_LIST_BYTES_MAX: u64 = 8 * MIB;
 pub const BATCH_BYTES_MAX: u64 = 4 * MIB;
+pub const BATCH_PARTS_MAX: usize = 256;
 pub const QUERY_BYTES_MAX: u64 = MIB;
 /// Properties, access policies, tags: small documents all of them.
 pub const XML_BYTES_MAX: u64 = 64 * KIB;

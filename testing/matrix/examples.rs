@@ -230,6 +230,14 @@ pub fn example(row: &Operation) -> Request {
         GetContainerAcl => Request::new("GET box?restype=container&comp=acl"),
         SetContainerAcl => Request::new("PUT box?restype=container&comp=acl").header("x-ms-blob-public-access", "blob"),
         DeleteContainer => Request::new("DELETE box?restype=container"),
+        // What a part of it may do is the part's own matter: this one brings no credential.
+        SubmitBatch | SubmitContainerBatch => {
+            let line =
+                if row.on == Resource::Account { "POST ?comp=batch" } else { "POST box?restype=container&comp=batch" };
+            Request::new(line).header("Content-Type", "multipart/mixed; boundary=b").body(
+                "--b\r\nContent-Type: application/http\r\n\r\nDELETE /devstoreaccount1/box/b HTTP/1.1\r\n\r\n\r\n--b--",
+            )
+        }
         RestoreContainer => {
             // Named by the moment of its deletion.
             let deleted = Timestamp::parse_iso8601("2026-01-02T03:04:25Z").expect("a time");

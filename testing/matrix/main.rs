@@ -3,9 +3,11 @@
 
 mod authorization;
 mod bad_input;
+mod batch;
 mod conditions;
 mod content;
 mod cors;
+mod encryption;
 mod examples;
 mod held;
 mod kept;
@@ -13,6 +15,7 @@ mod pages;
 mod past;
 mod printed;
 mod rows;
+mod structured;
 mod tables;
 mod tags;
 mod tokens;

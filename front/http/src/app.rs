@@ -101,7 +101,7 @@ impl App {
     }
 
     /// From a request that is addressed to its answer: authenticate, route, authorize, dispatch.
-    async fn operate(
+    pub(crate) async fn operate(
         &self,
         request: &Request<'_>,
         context: &mut Context<'_>,

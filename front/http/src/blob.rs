@@ -2,6 +2,7 @@
 
 pub mod acl;
 pub mod append;
+pub mod batch;
 pub mod block;
 pub mod change;
 pub mod container;

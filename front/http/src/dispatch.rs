@@ -7,7 +7,8 @@ use partition::Failure;
 use crate::app::App;
 use crate::auth::{Credential, Grant};
 use crate::blob::{
-    acl, append, block, change, container, expiry, immutability, lease, list, page, read, snapshot, staging, tags, tier,
+    acl, append, batch, block, change, container, expiry, immutability, lease, list, page, read, snapshot, staging,
+    tags, tier,
 };
 use crate::queue::{self, messages};
 use crate::request::Request;
@@ -26,6 +27,7 @@ pub async fn dispatch(
     use OperationId::*;
     refuse_missing_version(request, row)?;
     refuse_unsupported_conditions(request, row)?;
+    refuse_encryption(request, row)?;
     let shell = &app.shell;
     match row.id {
         PreflightBlob | PreflightQueue | PreflightTable | PreflightFile => Ok(service::preflight(request, row)?),
@@ -68,6 +70,7 @@ pub async fn dispatch(
         }
         SetBlobExpiry => expiry::set(shell, request, row).await,
         SetBlobTags => tags::set(shell, request, row, body).await,
+        SubmitBatch | SubmitContainerBatch => batch::submit(app, request, row, body).await,
         ListBlobs => list::blobs(shell, request, row).await,
         PutBlockBlob => block::put(shell, request, row, grant, body).await,
         PutAppendBlob => block::put_append(shell, request, row, grant).await,
@@ -126,6 +129,31 @@ fn refuse_missing_version(request: &Request<'_>, row: &Operation) -> Result<(), 
     }
     Ok(())
 }
+
+/// Nothing is encrypted with a key or in a scope of the client's. One that was left aside would store in the clear what its owner
+/// believes to be sealed, so no operation of the Blob service takes one, over http or https.
+fn refuse_encryption(request: &Request<'_>, row: &Operation) -> Result<(), Refusal> {
+    if request.service != Service::Blob || row.anonymous == Anonymous::Always {
+        return Ok(());
+    }
+    match CLIENT_ENCRYPTION.iter().find(|name| request.head.header(name).is_some()) {
+        Some(name) => Err(Refusal::from(ErrorCode::NotImplemented).with("HeaderName", *name)),
+        None => Ok(()),
+    }
+}
+
+/// Customer-provided keys and encryption scopes, of what is written and of what is read from elsewhere.
+const CLIENT_ENCRYPTION: [&str; 9] = [
+    "x-ms-encryption-key",
+    "x-ms-encryption-key-sha256",
+    "x-ms-encryption-algorithm",
+    "x-ms-encryption-scope",
+    "x-ms-default-encryption-scope",
+    "x-ms-deny-encryption-scope-override",
+    "x-ms-source-encryption-key",
+    "x-ms-source-encryption-key-sha256",
+    "x-ms-source-encryption-algorithm",
+];
 
 /// A condition that an operation would not judge must not be taken for one that held.
 pub fn refuse_unsupported_conditions(request: &Request<'_>, row: &Operation) -> Result<(), Refusal> {

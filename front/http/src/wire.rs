@@ -13,4 +13,4 @@ mod response;
 pub use body::{Body, BodyError, Transport};
 pub use connection::{BUSY_ANSWER, Connection, Limits, serve};
 pub use head::{BodyKind, Head, HeadError};
-pub use response::{Response, ResponseBody};
+pub use response::{Pieces, Response, ResponseBody};

@@ -7,7 +7,7 @@ use partition::blob::change::{Change, ChangeBlob};
 use partition::blob::container;
 use partition::{Content, Failure, Shell};
 
-use super::block::{UNBUILT_ON_WRITE, limit_body, not_received, put_hash};
+use super::block::{UNBUILT_ON_WRITE, limit_body, not_received, put_framing, put_hash};
 use super::hash::{Expected, HashedBody};
 use super::{refuse_unbuilt, stamp};
 use crate::request::Request;
@@ -25,7 +25,7 @@ pub async fn append(
     let larger = request.version >= ApiVersion::APPEND_BLOCK_100_MIB;
     let bytes_max =
         if larger { limits::APPEND_BLOCK_BYTES_MAX } else { limits::APPEND_BLOCK_BYTES_MAX_BEFORE_2022_11_02 };
-    limit_body(request, body, bytes_max)?;
+    let framing = limit_body(request, body, bytes_max)?;
     if request.head.body == BodyKind::Length(0) {
         return Err(Refusal::bad_header("Content-Length", "0").into());
     }
@@ -36,7 +36,7 @@ pub async fn append(
     let mut command = AppendBlock::new(&container.group, &blob, expectation, position, length_max);
     container.settle(shell, shell.admit(&command).await).await?;
 
-    let mut source = HashedBody::new(body);
+    let mut source = HashedBody::new(body, framing.as_ref());
     command.content = Content::receive(shell.engine.as_ref(), &mut source).await.map_err(not_received)?;
     let actual = source.finish();
     expected.check(&actual)?;
@@ -47,6 +47,7 @@ pub async fn append(
     let mut response = Response::new(row.status);
     stamp(&mut response, appended.head.etag, appended.head.last_modified);
     put_hash(&mut response, request.version, &expected, &actual);
+    put_framing(&mut response, framing.as_ref());
     response.header("x-ms-blob-append-offset", appended.offset.to_string());
     response.header("x-ms-blob-committed-block-count", appended.blocks.to_string());
     response.header("x-ms-request-server-encrypted", "true");

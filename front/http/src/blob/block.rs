@@ -17,16 +17,15 @@ use super::{immutability, refuse_unbuilt, stamp_made, tags, tier};
 use crate::auth::Grant;
 use crate::body;
 use crate::request::Request;
+use crate::structured::{Framing, Refused};
 use crate::wire::{Body, BodyError, BodyKind, Response};
 
 /// What Put Blob may ask for and does not get yet.
-pub const UNBUILT_ON_WRITE: [&str; 7] = [
+pub const UNBUILT_ON_WRITE: [&str; 5] = [
     "x-ms-copy-source",
     "x-ms-encryption-key",
     "x-ms-encryption-key-sha256",
     "x-ms-encryption-scope",
-    "x-ms-structured-body",
-    "x-ms-structured-content-length",
     "x-ms-expiry-option",
 ];
 
@@ -43,7 +42,7 @@ pub async fn put(
     if let Some(value) = request.header("x-ms-blob-content-length") {
         return Err(Refusal::bad_header("x-ms-blob-content-length", value).into());
     }
-    limit_body(request, body, put_bytes_max(request.version))?;
+    let framing = limit_body(request, body, put_bytes_max(request.version))?;
     let expected = Expected::parse(request)?;
     let claimed_md5 = request.header("x-ms-blob-content-md5").map(parse_md5).transpose()?;
     let (expectation, attributes) = (request.expectation(row)?, attributes(request, put_properties(request))?);
@@ -54,7 +53,7 @@ pub async fn put(
         PutBlob::new(&container.group, &blob, expectation, kind, attributes, keeping, grant.may_overwrite);
     container.settle(shell, shell.admit(&command).await).await?;
 
-    let mut source = HashedBody::new(body);
+    let mut source = HashedBody::new(body, framing.as_ref());
     command.content = Content::receive(shell.engine.as_ref(), &mut source).await.map_err(not_received)?;
     let actual = source.finish();
     expected.check(&actual)?;
@@ -68,6 +67,7 @@ pub async fn put(
     if request.version >= ApiVersion::CRC64 {
         response.header("x-ms-content-crc64", STANDARD.encode(actual.crc64));
     }
+    put_framing(&mut response, framing.as_ref());
     response.header("x-ms-request-server-encrypted", "true");
     Ok(response)
 }
@@ -110,13 +110,24 @@ pub fn empty_body(request: &Request<'_>) -> Result<(), Refusal> {
     }
 }
 
-/// A body of known or chunked length, at most so many bytes.
-pub fn limit_body(request: &Request<'_>, body: &mut Body<'_>, bytes_max: u64) -> Result<(), Refusal> {
-    body.bytes_max = bytes_max;
+/// A body of known or chunked length, of at most so many bytes; and how it is framed, if it is.
+pub fn limit_body(request: &Request<'_>, body: &mut Body<'_>, bytes_max: u64) -> Result<Option<Framing>, Refusal> {
+    let framing = Framing::parse(request)?;
+    if framing.as_ref().is_some_and(|framing| framing.content_bytes > bytes_max) {
+        return Err(body::too_large(bytes_max));
+    }
+    body.bytes_max = if framing.is_some() { Framing::body_bytes_max(bytes_max) } else { bytes_max };
     match request.head.body {
         BodyKind::Absent => Err(ErrorCode::MissingContentLengthHeader.into()),
-        BodyKind::Length(bytes) if bytes > bytes_max => Err(body::too_large(bytes_max)),
-        BodyKind::Length(_) | BodyKind::Chunked => Ok(()),
+        BodyKind::Length(bytes) if bytes > body.bytes_max => Err(body::too_large(bytes_max)),
+        BodyKind::Length(_) | BodyKind::Chunked => Ok(framing),
+    }
+}
+
+/// A structured body is answered by its words.
+pub fn put_framing(response: &mut Response, framing: Option<&Framing>) {
+    if let Some(framing) = framing {
+        response.header("x-ms-structured-body", framing.words.clone());
     }
 }
 
@@ -224,7 +235,10 @@ pub fn not_received(error: ExtentError) -> Failure {
         ExtentError::Fault(fault) => fault.into(),
         ExtentError::Source(error) => match error.0.downcast_ref::<BodyError>() {
             Some(error) => body::not_received(error).into(),
-            None => Refusal::from(ErrorCode::InvalidInput).with("Reason", error.0.to_string()).into(),
+            None => match error.0.downcast::<Refused>() {
+                Ok(refused) => refused.0.into(),
+                Err(error) => Refusal::from(ErrorCode::InvalidInput).with("Reason", error.to_string()).into(),
+            },
         },
     }
 }

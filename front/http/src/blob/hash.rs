@@ -8,6 +8,7 @@ use engine::{BoxFuture, Source, SourceError};
 use md5::{Digest, Md5};
 
 use crate::request::Request;
+use crate::structured::{DecodeError, Decoder, Framing};
 use crate::wire::Body;
 
 /// What the client says the body hashes to.
@@ -73,16 +74,18 @@ impl Actual {
     }
 }
 
-/// A body on its way in, hashed as it passes.
+/// A body on its way in, out of its frame if it has one, and hashed as it passes.
 pub struct HashedBody<'a, 'b> {
     body: &'a mut Body<'b>,
+    decoder: Option<Decoder>,
     md5: Md5,
     crc64: crc64fast_nvme::Digest,
 }
 
 impl<'a, 'b> HashedBody<'a, 'b> {
-    pub fn new(body: &'a mut Body<'b>) -> Self {
-        HashedBody { body, md5: Md5::new(), crc64: crc64fast_nvme::Digest::new() }
+    pub fn new(body: &'a mut Body<'b>, framing: Option<&Framing>) -> Self {
+        let decoder = framing.map(|framing| Decoder::new(framing.content_bytes));
+        HashedBody { body, decoder, md5: Md5::new(), crc64: crc64fast_nvme::Digest::new() }
     }
 
     pub fn finish(self) -> Actual {
@@ -93,7 +96,14 @@ impl<'a, 'b> HashedBody<'a, 'b> {
 impl Source for HashedBody<'_, '_> {
     fn next(&mut self, bytes_max: usize) -> BoxFuture<'_, Result<Option<Bytes>, SourceError>> {
         Box::pin(async move {
-            let bytes = self.body.next(bytes_max).await.map_err(|error| SourceError(Box::new(error)))?;
+            let next = match &mut self.decoder {
+                None => self.body.next(bytes_max).await.map_err(DecodeError::Body),
+                Some(decoder) => decoder.next(self.body, bytes_max).await,
+            };
+            let bytes = next.map_err(|error| match error {
+                DecodeError::Body(error) => SourceError(Box::new(error)),
+                DecodeError::Refused(refused) => SourceError(Box::new(refused)),
+            })?;
             if let Some(bytes) = &bytes {
                 self.md5.update(bytes);
                 self.crc64.write(bytes);

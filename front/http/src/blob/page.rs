@@ -15,7 +15,8 @@ use partition::record::BlobKind;
 use partition::{Content, Failure, Shell};
 
 use super::block::{
-    UNBUILT_ON_WRITE, attributes, empty_body, limit_body, named_properties, not_received, put_hash, put_properties,
+    UNBUILT_ON_WRITE, attributes, empty_body, limit_body, named_properties, not_received, put_framing, put_hash,
+    put_properties,
 };
 use super::hash::{Expected, HashedBody, parse_md5};
 use super::read::{parse_range, range};
@@ -66,12 +67,12 @@ pub async fn put(
     let (name, blob) = (request.container()?, request.blob()?);
     refuse_unbuilt(request, &UNBUILT_ON_WRITE, &[])?;
     request.refuse_past()?;
-    limit_body(request, body, limits::PUT_PAGES_BYTES_MAX)?;
+    let framing = limit_body(request, body, limits::PUT_PAGES_BYTES_MAX)?;
     let pages = pages(request)?;
     if pages.bytes() > limits::PUT_PAGES_BYTES_MAX {
         return Err(crate::body::too_large(limits::PUT_PAGES_BYTES_MAX).into());
     }
-    if let BodyKind::Length(bytes) = request.head.body
+    if let (BodyKind::Length(bytes), None) = (request.head.body, &framing)
         && bytes != pages.bytes()
     {
         return Err(Refusal::bad_header("Content-Length", bytes.to_string()).into());
@@ -82,7 +83,7 @@ pub async fn put(
     let mut command = PutPages::new(&container.group, &blob, expectation, sequence, pages);
     container.settle(shell, shell.admit(&command).await).await?;
 
-    let mut source = HashedBody::new(body);
+    let mut source = HashedBody::new(body, framing.as_ref());
     let content = Content::receive_extents(shell.engine.as_ref(), &mut source).await.map_err(not_received)?;
     let actual = source.finish();
     expected.check(&actual)?;
@@ -94,6 +95,7 @@ pub async fn put(
     let mut response = Response::new(row.status);
     stamp(&mut response, head.etag, head.last_modified);
     put_hash(&mut response, request.version, &expected, &actual);
+    put_framing(&mut response, framing.as_ref());
     put_sequence(&mut response, head.kind);
     response.header("x-ms-request-server-encrypted", "true");
     Ok(response)

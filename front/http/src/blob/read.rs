@@ -11,12 +11,11 @@ use partition::blob::read::{self as model, Part, Range};
 use partition::blob::state::State;
 use partition::{ContentReader, Failure, Shell};
 
-use super::{immutability, moment, put_kind, put_lease, put_metadata, refuse_unbuilt, stamp, tier};
+use super::{immutability, moment, put_kind, put_lease, put_metadata, stamp, tier};
 use crate::auth::Grant;
 use crate::request::Request;
-use crate::wire::{Response, ResponseBody};
-
-const UNBUILT_ON_READ: [&str; 3] = ["x-ms-encryption-key", "x-ms-encryption-key-sha256", "x-ms-structured-body"];
+use crate::structured::{self, Encoder};
+use crate::wire::{Pieces, Response, ResponseBody};
 
 pub async fn get(
     shell: &Shell,
@@ -25,10 +24,13 @@ pub async fn get(
     grant: Grant,
 ) -> Result<Response, Failure> {
     let (name, blob) = (request.container()?, request.blob()?);
-    refuse_unbuilt(request, &UNBUILT_ON_READ, &[])?;
     let which = request.which()?;
     let range = range(request)?;
     let hash = RangeHash::parse(request, range.is_some())?;
+    let structured = structured::asked(request)?;
+    if let (Some(words), Some(_)) = (structured, hash) {
+        return Err(Refusal::bad_header("x-ms-structured-body", words).into());
+    }
     let expectation = request.expectation(row)?;
     let container = container::find(shell, &request.account.name, &name).await?;
     let read = model::content(shell, &container.group, &blob, which, &expectation, range).await;
@@ -58,7 +60,17 @@ pub async fn get(
     };
     match (hash, part) {
         (Some(hash), Some(part)) => hash.answer(&mut response, reader, part).await?,
-        _ => response.body = body(reader, bytes).await?,
+        _ => match structured {
+            None => response.body = body(reader, bytes).await?,
+            Some(words) => {
+                response.header("x-ms-structured-body", words.to_string());
+                response.header("x-ms-structured-content-length", bytes.to_string());
+                let mut pieces = Pieces::Framed(Encoder::new(reader, bytes));
+                let first = pieces.next().await?.unwrap_or_default();
+                let bytes = structured::framed_bytes(bytes);
+                response.body = ResponseBody::Content { first, pieces: Box::new(pieces), bytes };
+            }
+        },
     }
     Ok(response)
 }
@@ -70,7 +82,6 @@ pub async fn properties(
     grant: Grant,
 ) -> Result<Response, Failure> {
     let (name, blob) = (request.container()?, request.blob()?);
-    refuse_unbuilt(request, &UNBUILT_ON_READ, &[])?;
     let which = request.which()?;
     let expectation = request.expectation(row)?;
     let container = container::find(shell, &request.account.name, &name).await?;
@@ -92,7 +103,7 @@ async fn body(reader: ContentReader, bytes: u64) -> Result<ResponseBody, Failure
         Ok(content) => Ok(ResponseBody::Bytes(content)),
         Err(mut reader) => {
             let first = reader.next().await?.unwrap_or_default();
-            Ok(ResponseBody::Content { first, reader: Box::new(reader), bytes })
+            Ok(ResponseBody::Content { first, pieces: Box::new(Pieces::Plain(reader)), bytes })
         }
     }
 }

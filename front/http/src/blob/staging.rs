@@ -10,7 +10,7 @@ use partition::blob::staging::{self as model, Among, PutBlock, PutBlockList};
 use partition::record::blocks::Block;
 use partition::{Content, Failure, Shell};
 
-use super::block::{UNBUILT_ON_WRITE, attributes, limit_body, named_properties, not_received, put_hash};
+use super::block::{UNBUILT_ON_WRITE, attributes, limit_body, named_properties, not_received, put_framing, put_hash};
 use super::hash::{Actual, Expected, HashedBody};
 use super::{refuse_unbuilt, stamp, stamp_made};
 use crate::auth::Grant;
@@ -34,7 +34,7 @@ pub async fn put_block(
     let text = request.query.get("blockid").ok_or_else(|| Refusal::missing_query("blockid"))?;
     let id = block_id(text)
         .ok_or_else(|| Refusal::bad_query("blockid", text, "Not a valid base64 string, or longer than 64 bytes."))?;
-    limit_body(request, body, block_bytes_max(request.version))?;
+    let framing = limit_body(request, body, block_bytes_max(request.version))?;
     if request.head.body == BodyKind::Length(0) {
         return Err(Refusal::bad_header("Content-Length", "0").into());
     }
@@ -44,7 +44,7 @@ pub async fn put_block(
     let mut command = PutBlock::new(&container.group, &blob, expectation, id, grant.may_overwrite, request.now);
     container.settle(shell, shell.admit(&command).await).await?;
 
-    let mut source = HashedBody::new(body);
+    let mut source = HashedBody::new(body, framing.as_ref());
     command.content = Content::receive_extents(shell.engine.as_ref(), &mut source).await.map_err(not_received)?;
     let actual = source.finish();
     expected.check(&actual)?;
@@ -54,6 +54,7 @@ pub async fn put_block(
     container.settle(shell, shell.execute(&command).await).await?;
     let mut response = Response::new(row.status);
     put_hash(&mut response, request.version, &expected, &actual);
+    put_framing(&mut response, framing.as_ref());
     response.header("x-ms-request-server-encrypted", "true");
     Ok(response)
 }

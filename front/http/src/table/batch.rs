@@ -5,7 +5,7 @@
 
 use contract::limits::TABLE_BATCH_OPERATIONS_MAX;
 use contract::operations::{Operation, OperationId, Resource};
-use contract::{ErrorCode, Refusal, Service};
+use contract::{ErrorCode, Refusal};
 use partition::Failure;
 use partition::table::entity::{Refused, Transaction, transact};
 use partition::table::tables;
@@ -13,12 +13,11 @@ use partition::table::tables;
 use super::entities::{self, Asked};
 use super::multipart::{self, Batch, Part};
 use super::{answer, json, media, segment};
-use crate::address::Address;
 use crate::app::App;
 use crate::auth::{self, Credential};
 use crate::body::receive;
 use crate::dispatch::refuse_unsupported_conditions;
-use crate::query::Query;
+use crate::multipart::{head, inner_request};
 use crate::request::Request;
 use crate::route::route;
 use crate::wire::{Body, Head, Response, ResponseBody};
@@ -157,54 +156,6 @@ async fn authorized<'h>(
     auth::authorize(&app.shell, app.tokens().as_deref(), &inner, row, credential).await?;
     refuse_unsupported_conditions(&inner, row)?;
     Ok((inner, row))
-}
-
-/// The head of a part, as if it had come alone: addressed to where the batch was sent.
-fn head(request: &Request<'_>, part: &Part<'_>) -> Result<Head, Refusal> {
-    let target = if part.target.starts_with('/') || part.target.contains("://") {
-        part.target.to_string()
-    } else {
-        format!("{}{}", request.address.endpoint, part.target)
-    };
-    let mut text = format!("{} {} HTTP/1.1\r\n", part.method, target.replace(' ', "%20"));
-    text.push_str(&format!("Host: {}\r\n", request.head.header("host").unwrap_or_default()));
-    let ours = ["host", "content-length", "transfer-encoding", "connection", "expect"];
-    for (name, value) in part.headers.iter().filter(|(name, _)| !ours.iter().any(|our| name.eq_ignore_ascii_case(our)))
-    {
-        text.push_str(&format!("{name}: {value}\r\n"));
-    }
-    text.push_str("\r\n");
-    match Head::parse(text.as_bytes()) {
-        Ok(Some((head, _))) => Ok(head),
-        _ => Err(Refusal::from(ErrorCode::InvalidInput).saying("A part of the batch is no request.")),
-    }
-}
-
-fn inner_request<'h>(request: &Request<'_>, head: &'h Head) -> Result<Request<'h>, Refusal> {
-    let knows = |name: &str| name == request.account.name.as_str();
-    let host = head.header("host").unwrap_or_default();
-    let (address, query) = Address::parse(Service::Table, head.target(), host, request.tls, knows)?;
-    if address.account != request.account.name.as_str() {
-        let what = "A part of the batch is addressed to another account.";
-        return Err(Refusal::from(ErrorCode::InvalidInput).saying(what));
-    }
-    Ok(Request {
-        service: request.service,
-        head,
-        address: Address {
-            secondary: request.address.secondary,
-            endpoint: request.address.endpoint.clone(),
-            ..address
-        },
-        query: Query::parse(&query)?,
-        account: request.account.clone(),
-        settings: request.settings.clone(),
-        version: request.version,
-        client: request.client,
-        tls: request.tls,
-        id: request.id,
-        now: request.now,
-    })
 }
 
 /// The answer to a part that was refused, its number before the words. What is not the client's doing fails the batch as a whole, and so

@@ -1,13 +1,11 @@
-//! `$batch` bodies: multipart/mixed in and out.
-//!
-//! A batch is one changeset of writes or one query. What the clients write differs in everything that may differ: line ends, quoted
-//! boundaries, blank lines, final delimiters without their hyphens. So lines end with LF and a CR before it is dropped; a delimiter is
-//! a line that begins with `--` and the boundary; what stands before the first one is not looked at.
+//! `$batch` bodies: one changeset of writes, or one query; and the answers to them.
 
+use contract::Refusal;
 use contract::limits::TABLE_BATCH_OPERATIONS_MAX;
-use contract::{ErrorCode, Refusal};
 
-use crate::wire::{Response, ResponseBody};
+pub use crate::multipart::Part;
+use crate::multipart::{boundary, find, headers, invalid, media_type, part, put, put_answer, sections};
+use crate::wire::Response;
 
 /// What a batch holds.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -16,53 +14,32 @@ pub enum Batch<'a> {
     Query(Part<'a>),
 }
 
-/// A request inside a batch.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Part<'a> {
-    pub method: &'a str,
-    pub target: &'a str,
-    pub headers: Vec<(&'a str, &'a str)>,
-    pub body: &'a [u8],
-}
-
-impl Part<'_> {
-    pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| *value)
-    }
-}
-
-fn invalid(what: &str) -> Refusal {
-    Refusal::from(ErrorCode::InvalidInput).saying(what)
-}
-
 pub fn parse<'a>(content_type: &str, body: &'a [u8]) -> Result<Batch<'a>, Refusal> {
-    let boundary =
+    let outer =
         boundary(content_type).ok_or_else(|| invalid("The body of a batch is multipart/mixed with a boundary."))?;
-    let sections = sections(body, &boundary);
-    let [section] = sections[..] else {
+    let [section] = sections(body, &outer)[..] else {
         return Err(invalid("A batch has exactly one changeset, or exactly one query."));
     };
-    let (headers, content) = headers(section)?;
-    let content_type = find(&headers, "content-type").unwrap_or_default();
+    let (its_headers, content) = headers(section)?;
+    let content_type = find(&its_headers, "content-type").unwrap_or_default();
     if media_type(content_type) == "application/http" {
         return Ok(Batch::Query(part(content)?));
     }
-    let inner =
-        self::boundary(content_type).ok_or_else(|| invalid("A changeset is multipart/mixed with a boundary."))?;
+    let inner = boundary(content_type).ok_or_else(|| invalid("A changeset is multipart/mixed with a boundary."))?;
     let mut parts = Vec::new();
-    for section in self::sections(content, &inner) {
+    for section in sections(content, &inner) {
         // One more than is allowed is enough to refuse it.
         if parts.len() > TABLE_BATCH_OPERATIONS_MAX {
             break;
         }
-        let (headers, content) = self::headers(section)?;
-        if media_type(find(&headers, "content-type").unwrap_or_default()) != "application/http" {
+        let (its_headers, content) = headers(section)?;
+        if media_type(find(&its_headers, "content-type").unwrap_or_default()) != "application/http" {
             return Err(invalid("A part of a changeset is application/http."));
         }
         let mut part = part(content)?;
         // Some clients write it before the request, some inside it.
         if part.header("content-id").is_none() {
-            part.headers.extend(headers.into_iter().filter(|(name, _)| name.eq_ignore_ascii_case("content-id")));
+            part.headers.extend(its_headers.into_iter().filter(|(name, _)| name.eq_ignore_ascii_case("content-id")));
         }
         parts.push(part);
     }
@@ -70,107 +47,6 @@ pub fn parse<'a>(content_type: &str, body: &'a [u8]) -> Result<Batch<'a>, Refusa
         return Err(invalid("The changeset is empty."));
     }
     Ok(Batch::Changes(parts))
-}
-
-fn media_type(content_type: &str) -> String {
-    content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
-}
-
-/// The boundary of a multipart/mixed content type.
-fn boundary(content_type: &str) -> Option<String> {
-    if media_type(content_type) != "multipart/mixed" {
-        return None;
-    }
-    let (_, value) = content_type
-        .split(';')
-        .filter_map(|parameter| parameter.split_once('='))
-        .find(|(name, _)| name.trim().eq_ignore_ascii_case("boundary"))?;
-    let value = value.trim().trim_matches('"');
-    // RFC 2046 5.1.1: 1 to 70 characters.
-    ((1..=70).contains(&value.len()) && value.bytes().all(|b| b.is_ascii_graphic() || b == b' '))
-        .then(|| value.to_string())
-}
-
-/// What stands between the delimiters, without the line end before each.
-fn sections<'a>(body: &'a [u8], boundary: &str) -> Vec<&'a [u8]> {
-    let delimiter = [b"--", boundary.as_bytes()].concat();
-    let mut found = Vec::new();
-    let mut start: Option<usize> = None;
-    let mut at = 0;
-    while at < body.len() {
-        let next = body[at..].iter().position(|b| *b == b'\n').map_or(body.len(), |end| at + end + 1);
-        let line = body[at..next].trim_ascii_end();
-        if let Some(after) = line.strip_prefix(delimiter.as_slice())
-            && (after.is_empty() || after == b"--")
-        {
-            found.extend(start.map(|start| without_line_end(&body[start..at])));
-            start = Some(next);
-            if after == b"--" {
-                return found;
-            }
-        }
-        at = next;
-    }
-    // Some clients forget the final hyphens, so the last delimiter opens a section with nothing in it.
-    let rest = start.map(|start| &body[start..]).filter(|rest| !rest.trim_ascii().is_empty());
-    found.extend(rest.map(without_line_end));
-    found
-}
-
-fn without_line_end(section: &[u8]) -> &[u8] {
-    let section = section.strip_suffix(b"\n").unwrap_or(section);
-    section.strip_suffix(b"\r").unwrap_or(section)
-}
-
-type Headers<'a> = Vec<(&'a str, &'a str)>;
-
-/// Header lines up to an empty one, and what follows it. Empty lines before the first are skipped.
-fn headers(section: &[u8]) -> Result<(Headers<'_>, &[u8]), Refusal> {
-    let mut headers = Vec::new();
-    let mut rest = section.trim_ascii_start();
-    loop {
-        let (line, after) = line(rest)?;
-        if line.is_empty() {
-            return Ok((headers, after));
-        }
-        let (name, value) = line.split_once(':').ok_or_else(|| invalid("A line of a part's head is no header."))?;
-        headers.push((name.trim(), value.trim()));
-        rest = after;
-    }
-}
-
-/// The next line as text, and what follows it.
-fn line(rest: &[u8]) -> Result<(&str, &[u8]), Refusal> {
-    let (line, after) = match rest.iter().position(|b| *b == b'\n') {
-        Some(end) => (&rest[..end], &rest[end + 1..]),
-        None => (rest, &rest[rest.len()..]),
-    };
-    let line = std::str::from_utf8(line).map_err(|_| invalid("The head of a part is not UTF-8."))?;
-    Ok((line.trim_end_matches('\r'), after))
-}
-
-fn find<'a>(headers: &[(&'a str, &'a str)], name: &str) -> Option<&'a str> {
-    headers.iter().find(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| *value)
-}
-
-/// A request: its line, its headers, its body.
-fn part(content: &[u8]) -> Result<Part<'_>, Refusal> {
-    let (first, rest) = line(content.trim_ascii_start())?;
-    let bad = || invalid("A part of the batch is no request.");
-    let (method, rest_of_line) = first.split_once(' ').ok_or_else(bad)?;
-    let (target, version) = rest_of_line.trim().rsplit_once(' ').ok_or_else(bad)?;
-    if !version.starts_with("HTTP/1.") || target.trim().is_empty() {
-        return Err(bad());
-    }
-    // Unlike before the request line, an empty line here ends the head.
-    let (headers, body) = match rest.first() {
-        Some(b'\r' | b'\n') => (Vec::new(), line(rest)?.1),
-        None => (Vec::new(), rest),
-        Some(_) => headers(rest)?,
-    };
-    let length = find(&headers, "content-length").and_then(|length| length.parse::<usize>().ok());
-    let body = length.and_then(|length| body.get(..length)).unwrap_or(body);
-    Ok(Part { method, target: target.trim(), headers, body })
 }
 
 /// The answer to a changeset: every part's answer, or the one of the part that was refused.
@@ -197,39 +73,6 @@ pub fn render_query(batch: &str, content_id: Option<&str>, response: &Response) 
     put_answer(&mut out, content_id, response);
     put(&mut out, &format!("--batchresponse_{batch}--\r\n"));
     out
-}
-
-fn put_answer(out: &mut Vec<u8>, content_id: Option<&str>, response: &Response) {
-    let reason = match response.status {
-        400 => "Bad Request",
-        403 => "Forbidden",
-        404 => "Not Found",
-        409 => "Conflict",
-        412 => "Precondition Failed",
-        413 => "Request Entity Too Large",
-        415 => "Unsupported Media Type",
-        500 => "Internal Server Error",
-        501 => "Not Implemented",
-        _ => response.reason.as_ref(),
-    };
-    put(out, "Content-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n");
-    put(out, &format!("HTTP/1.1 {} {reason}\r\n", response.status));
-    // What a client sent may not break the line it is echoed in.
-    if let Some(id) = content_id.filter(|id| id.bytes().all(|b| b.is_ascii_graphic() || b == b' ')) {
-        put(out, &format!("Content-ID: {id}\r\n"));
-    }
-    for (name, value) in &response.headers {
-        put(out, &format!("{name}: {value}\r\n"));
-    }
-    put(out, "\r\n");
-    if let ResponseBody::Bytes(body) = &response.body {
-        out.extend_from_slice(body);
-    }
-    put(out, "\r\n");
-}
-
-fn put(out: &mut Vec<u8>, text: &str) {
-    out.extend_from_slice(text.as_bytes());
 }
 
 #[cfg(test)]

@@ -181,7 +181,7 @@ async fn write<T: Transport>(
             send(transport, &bytes, limits).await?;
             return transport.flush().await;
         }
-        ResponseBody::Content { first, mut reader, bytes } => {
+        ResponseBody::Content { first, mut pieces, bytes } => {
             let damaged = |fault: engine::Fault| {
                 tracing::error!(%fault, "a download was cut off");
                 io::Error::other("the content could not be read")
@@ -192,7 +192,7 @@ async fn write<T: Transport>(
                 left -= first.len() as u64;
                 out.extend_from_slice(&first);
                 send(transport, out, limits).await?;
-                piece = reader.next().await.map_err(damaged)?;
+                piece = pieces.next().await.map_err(damaged)?;
             } else {
                 send(transport, out, limits).await?;
             }
@@ -201,7 +201,7 @@ async fn write<T: Transport>(
                     .checked_sub(bytes.len() as u64)
                     .ok_or_else(|| io::Error::other("more content than promised"))?;
                 // The next piece is read while this one is sent.
-                let (next, sent) = tokio::join!(reader.next(), send(transport, &bytes, limits));
+                let (next, sent) = tokio::join!(pieces.next(), send(transport, &bytes, limits));
                 sent?;
                 piece = next.map_err(damaged)?;
             }

@@ -3,7 +3,10 @@
 use std::borrow::Cow;
 
 use bytes::{BufMut, Bytes, BytesMut};
+use engine::Fault;
 use partition::ContentReader;
+
+use crate::structured::Encoder;
 
 pub struct Response {
     pub status: u16,
@@ -19,13 +22,29 @@ pub enum ResponseBody {
     /// answer and not a broken download.
     Content {
         first: Bytes,
-        reader: Box<ContentReader>,
+        pieces: Box<Pieces>,
         bytes: u64,
     },
     /// No body, and the length that the body would have had: the answer to HEAD.
     Head {
         bytes: Option<u64>,
     },
+}
+
+/// Stored content as it is sent: as it is, or framed.
+pub enum Pieces {
+    Plain(ContentReader),
+    Framed(Encoder),
+}
+
+impl Pieces {
+    /// The next piece; `None` at the end.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, Fault> {
+        match self {
+            Pieces::Plain(reader) => reader.next().await,
+            Pieces::Framed(encoder) => encoder.next().await,
+        }
+    }
 }
 
 impl Response {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::wire::ResponseBody;
 
 /// One line per part: method, target, Content-ID, If-Match, body.
 fn show(content_type: &str, body: &str) -> String {
