@@ -156,6 +156,7 @@ error_codes! {
     QueueNotFound                      404 "The specified queue does not exist."
     ResourceNotFound                   404 "The specified resource does not exist."
     TableNotFound                      404 "The table specified does not exist."
+    WebContentNotFound                 404 "The requested content does not exist."
     UnsupportedHttpVerb                405 "The resource doesn't support specified Http Verb."
     BlobArchived                       409 "This operation is not permitted on an archived blob."
     BlobBeingRehydrated                409 "This operation is not permitted because the blob is being rehydrated."

@@ -8,7 +8,7 @@ use env::Timestamp;
 
 use crate::condition::{Conditions, Current, judge_read, judge_write};
 use crate::gate;
-use crate::lease;
+use crate::lease::{self, Lease};
 
 /// What a request says of the resource it wants to find.
 #[derive(Clone, Debug)]
@@ -29,6 +29,21 @@ impl Expectation {
 
     /// Judges what is there. `None` is nothing: refused with `missing`, unless the operation may create.
     pub fn judge(&self, current: Option<Current<'_>>, now: Timestamp) -> Result<(), Refusal> {
+        self.judge_beside(current, None, now)
+    }
+
+    /// Judges the lease alone, of what is no blob yet.
+    pub fn judge_lease(&self, lease: Option<&Lease>, now: Timestamp) -> Result<(), Refusal> {
+        lease::judge_use(lease, self.lease_id.as_ref(), self.operation.lease, lease::OF_BLOB, now)
+    }
+
+    /// The same where there may be staged blocks instead of a blob, and a lease on them.
+    pub fn judge_beside(
+        &self,
+        current: Option<Current<'_>>,
+        staged: Option<&Lease>,
+        now: Timestamp,
+    ) -> Result<(), Refusal> {
         let row = self.operation;
         let (missing, exists, codes) = if row.on == Resource::Blob {
             (ErrorCode::BlobNotFound, ErrorCode::BlobAlreadyExists, lease::OF_BLOB)
@@ -39,7 +54,7 @@ impl Expectation {
         if current.is_none() && row.conditions != Rule::OnCreate {
             return Err(missing.into());
         }
-        let lease = current.and_then(|current| current.lease);
+        let lease = current.map_or(staged, |current| current.lease);
         lease::judge_use(lease, self.lease_id.as_ref(), row.lease, codes, now)?;
         match (row.conditions, current) {
             // Tables judge their own.

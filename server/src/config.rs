@@ -52,6 +52,9 @@ struct ServeFlags {
     /// Port of the File service [default: 10003]
     #[arg(long, value_name = "N", env = "LAZULI_FILE_PORT")]
     file_port: Option<Port>,
+    /// Port of static websites, by path: http://ADDR:N/ACCOUNT/ (by name they are on the Blob port) [default: off]
+    #[arg(long, value_name = "N", env = "LAZULI_WEB_PORT")]
+    web_port: Option<Port>,
     /// Port of the SMB server (not built yet)
     #[arg(long, value_name = "N", env = "LAZULI_SMB_PORT")]
     smb_port: Option<Port>,
@@ -97,6 +100,7 @@ struct ConfigFile {
     queue_port: Option<Port>,
     table_port: Option<Port>,
     file_port: Option<Port>,
+    web_port: Option<Port>,
     smb_port: Option<Port>,
     console_port: Option<Port>,
     durability: Option<DurabilityFlag>,
@@ -222,6 +226,8 @@ pub struct Settings {
     pub data: PathBuf,
     pub host: IpAddr,
     ports: [Port; 4],
+    /// Where websites are served by path.
+    pub web_port: Port,
     pub durability: embedded::Durability,
     pub accounts: Vec<Account>,
     pub tokens: Option<Tokens>,
@@ -277,6 +283,7 @@ impl Settings {
             data: flags.data.or(file.data).unwrap_or_else(|| "lazuli-data".into()),
             host: flags.host.or(file.host).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
             ports,
+            web_port: flags.web_port.or(file.web_port).unwrap_or(Port::Off),
             durability,
             accounts: accounts(&flags.account, &file.account)?,
             tokens: file.tokens.map(tokens).transpose()?,
@@ -392,6 +399,7 @@ mod tests {
         assert_eq!(settings.data, PathBuf::from("lazuli-data"));
         assert_eq!(settings.port(Service::Blob), Port::On(10000));
         assert_eq!(settings.port(Service::File), Port::On(10003));
+        assert_eq!(settings.web_port, Port::Off);
         assert_eq!(settings.accounts[0].name.as_str(), "devstoreaccount1");
         assert!(settings.refuse_published_key_on_network().is_ok());
     }

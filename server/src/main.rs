@@ -13,7 +13,7 @@ use contract::Service;
 use embedded::{Embedded, Options};
 use env::{SystemClock, SystemIds};
 use http::account::{Account, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
-use http::{App, Listener};
+use http::{App, Listener, Served};
 use partition::Shell;
 use partition::housekeeping::Round;
 use tokio::signal::unix::{SignalKind, signal};
@@ -71,10 +71,11 @@ async fn serve(settings: Settings, line: CommandLine) -> Result<(), String> {
     }
     let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let mut listeners = Vec::new();
-    for service in Service::ALL {
-        if let Port::On(port) = settings.port(service) {
+    let services = Service::ALL.map(|service| (Served::Service(service), settings.port(service)));
+    for (served, port) in services.into_iter().chain([(Served::Websites, settings.web_port)]) {
+        if let Port::On(port) = port {
             let address = (settings.host, port).into();
-            let listener = Listener::bind(service, address, acceptor.clone(), app.clone(), connections.clone());
+            let listener = Listener::bind(served, address, acceptor.clone(), app.clone(), connections.clone());
             listeners.push(listener.await.map_err(|error| error.to_string())?);
         }
     }
@@ -197,8 +198,12 @@ fn announce(settings: &Settings, listeners: &[Listener]) -> std::io::Result<()> 
         let name = account.name.as_str();
         let mut endpoints = String::new();
         for listener in listeners {
-            let (service, address) = (listener.service(), listener.address()?);
+            let address = listener.address()?;
             let url = format!("{scheme}://{address}/{name}");
+            let Served::Service(service) = listener.served() else {
+                writeln!(out, "{:<9} {url}/  (static websites that are enabled)", listener.served().name())?;
+                continue;
+            };
             let (rows, built) = (service.rows().len(), service.rows().iter().filter(|row| row.built).count());
             let note = match rows - built {
                 0 => String::new(),

@@ -68,10 +68,18 @@ impl World {
         self.converse(service, tls, bytes).await
     }
 
+    /// Sends bytes as they are to the port of websites.
+    pub async fn visit(&self, bytes: &[u8]) -> Answer {
+        self.talk(ServiceConnection::to_websites(self.app.clone(), IpAddr::V4(Ipv4Addr::LOCALHOST), false), bytes).await
+    }
+
     async fn converse(&self, service: Service, tls: bool, bytes: &[u8]) -> Answer {
-        let (mut client, mut server) = tokio::io::duplex(64 * 1024);
         let client_ip = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let connection = ServiceConnection::new(service, self.app.clone(), client_ip, tls);
+        self.talk(ServiceConnection::new(service, self.app.clone(), client_ip, tls), bytes).await
+    }
+
+    async fn talk(&self, connection: ServiceConnection, bytes: &[u8]) -> Answer {
+        let (mut client, mut server) = tokio::io::duplex(64 * 1024);
         let (_drain, draining) = watch::channel(false);
         let serving = async {
             let limits = Limits::default();

@@ -45,7 +45,7 @@ impl Address {
         }
         let scheme = if tls { "https" } else { "http" };
         let decode = |text: &str| percent_decode(text).ok_or(ErrorCode::InvalidUri);
-        let by_host = host_account(service, host).filter(|(name, _)| knows(name));
+        let by_host = host_account(service.name(), host).filter(|(name, _)| knows(name));
         let is_path_style = by_host.is_none();
         let (account, secondary, endpoint, inside) = match by_host {
             Some((name, secondary)) => (name.to_string(), secondary, format!("{scheme}://{host}/"), &raw_path[1..]),
@@ -67,10 +67,10 @@ impl Address {
 }
 
 /// The account in a host name of the form `{account}[-secondary].{service}.…`.
-fn host_account(service: Service, host: &str) -> Option<(&str, bool)> {
+pub fn host_account<'a>(service: &str, host: &'a str) -> Option<(&'a str, bool)> {
     let (label, rest) = host.split_once('.')?;
     let next = rest.split(['.', ':']).next()?;
-    next.eq_ignore_ascii_case(service.name()).then(|| without_secondary(label))
+    next.eq_ignore_ascii_case(service).then(|| without_secondary(label))
 }
 
 fn without_secondary(name: &str) -> (&str, bool) {

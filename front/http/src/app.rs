@@ -19,6 +19,7 @@ use crate::respond::Context;
 use crate::route::route;
 use crate::settings::Settings;
 use crate::tokens::Tokens;
+use crate::website;
 use crate::wire::{Body, Head, HeadError, Response};
 
 /// All that answering needs; shared by every connection of every service.
@@ -56,7 +57,7 @@ impl App {
         self.accounts.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
-    fn account(&self, name: &str) -> Option<Arc<Account>> {
+    pub(crate) fn account(&self, name: &str) -> Option<Arc<Account>> {
         self.accounts.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
@@ -68,6 +69,11 @@ impl App {
         head: &Head,
         body: &mut Body<'_>,
     ) -> Response {
+        if service == Service::Blob
+            && let Some(account) = website::named(self, head)
+        {
+            return website::answer(self, Some(account), client, tls, head).await;
+        }
         let (id, now) = (self.shell.ids.next(), self.shell.clock.now());
         let mut context = Context { service, head: Some(head), id, now, version: None };
 
@@ -98,6 +104,11 @@ impl App {
             }
         }
         response
+    }
+
+    /// A visit to a website on the port of websites.
+    pub async fn visit(&self, client: IpAddr, tls: bool, head: &Head) -> Response {
+        website::answer(self, website::named(self, head), client, tls, head).await
     }
 
     /// From a request that is addressed to its answer: authenticate, route, authorize, dispatch.

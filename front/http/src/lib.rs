@@ -25,8 +25,9 @@ mod settings;
 mod structured;
 pub mod table;
 pub mod tokens;
+mod website;
 pub mod wire;
 mod xml;
 
 pub use app::App;
-pub use listen::{ListenError, Listener, ServiceConnection};
+pub use listen::{ListenError, Listener, Served, ServiceConnection};

@@ -17,9 +17,26 @@ use tokio_rustls::TlsAcceptor;
 use crate::app::App;
 use crate::wire::{self, Body, Connection, Head, HeadError, Limits, Response};
 
+/// What a socket is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Served {
+    Service(Service),
+    /// The static websites of all accounts.
+    Websites,
+}
+
+impl Served {
+    pub fn name(self) -> &'static str {
+        match self {
+            Served::Service(service) => service.name(),
+            Served::Websites => "web",
+        }
+    }
+}
+
 /// One service on one socket.
 pub struct Listener {
-    service: Service,
+    served: Served,
     socket: TcpListener,
     tls: Option<TlsAcceptor>,
     app: Arc<App>,
@@ -30,17 +47,17 @@ pub struct Listener {
 /// The socket could not be had.
 #[derive(Debug)]
 pub struct ListenError {
-    pub service: Service,
+    pub served: Served,
     pub address: SocketAddr,
     pub source: io::Error,
 }
 
 impl fmt::Display for ListenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let service = self.service.name();
-        write!(f, "cannot listen on {} for the {service} service: {}", self.address, self.source)?;
+        let name = self.served.name();
+        write!(f, "cannot listen on {} for the {name} service: {}", self.address, self.source)?;
         if self.source.kind() == io::ErrorKind::AddrInUse {
-            write!(f, " (another program has the port; choose another with --{service}-port, or 0 for any free one)")?;
+            write!(f, " (another program has the port; choose another with --{name}-port, or 0 for any free one)")?;
         }
         Ok(())
     }
@@ -55,18 +72,18 @@ impl std::error::Error for ListenError {
 impl Listener {
     /// `connections` is shared by all listeners: it bounds the whole server.
     pub async fn bind(
-        service: Service,
+        served: Served,
         address: SocketAddr,
         tls: Option<TlsAcceptor>,
         app: Arc<App>,
         connections: Arc<Semaphore>,
     ) -> Result<Listener, ListenError> {
-        let socket = TcpListener::bind(address).await.map_err(|source| ListenError { service, address, source })?;
-        Ok(Listener { service, socket, tls, app, connections, limits: Limits::default() })
+        let socket = TcpListener::bind(address).await.map_err(|source| ListenError { served, address, source })?;
+        Ok(Listener { served, socket, tls, app, connections, limits: Limits::default() })
     }
 
-    pub fn service(&self) -> Service {
-        self.service
+    pub fn served(&self) -> Served {
+        self.served
     }
 
     pub fn address(&self) -> io::Result<SocketAddr> {
@@ -86,7 +103,7 @@ impl Listener {
                 Ok(accepted) => accepted,
                 Err(error) => {
                     // Out of file descriptors, or a client gone already. Accepting again at once would spin.
-                    tracing::warn!(%error, service = self.service.name(), "accepting a connection failed");
+                    tracing::warn!(%error, service = self.served.name(), "accepting a connection failed");
                     tokio::time::sleep(Duration::from_millis(20)).await;
                     continue;
                 }
@@ -96,7 +113,8 @@ impl Listener {
                 tasks.spawn(turn_away(stream));
                 continue;
             };
-            let connection = ServiceConnection::new(self.service, self.app.clone(), client.ip(), self.tls.is_some());
+            let (app, is_tls) = (self.app.clone(), self.tls.is_some());
+            let connection = ServiceConnection { served: self.served, app, client: client.ip(), tls: is_tls };
             let (acceptor, limits, draining) = (self.tls.clone(), self.limits, draining.clone());
             tasks.spawn(async move {
                 if let Err(error) = converse(stream, acceptor, &connection, &limits, draining).await {
@@ -108,7 +126,7 @@ impl Listener {
         drop(self.socket);
         let all_done = async { while tasks.join_next().await.is_some() {} };
         if timeout(grace, all_done).await.is_err() {
-            tracing::warn!(service = self.service.name(), "requests were still under way when the grace period ended");
+            tracing::warn!(service = self.served.name(), "requests were still under way when the grace period ended");
         }
     }
 }
@@ -135,9 +153,9 @@ async fn turn_away(mut stream: TcpStream) {
     let _ = timeout(Duration::from_secs(1), stream.write_all(wire::BUSY_ANSWER)).await;
 }
 
-/// A client's connection to one service.
+/// A client's connection to one service, or to the websites.
 pub struct ServiceConnection {
-    service: Service,
+    served: Served,
     app: Arc<App>,
     client: IpAddr,
     tls: bool,
@@ -145,20 +163,35 @@ pub struct ServiceConnection {
 
 impl ServiceConnection {
     pub fn new(service: Service, app: Arc<App>, client: IpAddr, tls: bool) -> Self {
-        ServiceConnection { service, app, client, tls }
+        ServiceConnection { served: Served::Service(service), app, client, tls }
+    }
+
+    pub fn to_websites(app: Arc<App>, client: IpAddr, tls: bool) -> Self {
+        ServiceConnection { served: Served::Websites, app, client, tls }
+    }
+
+    /// Whose words errors are in: a website's are those of the Blob service.
+    fn service(&self) -> Service {
+        match self.served {
+            Served::Service(service) => service,
+            Served::Websites => Service::Blob,
+        }
     }
 }
 
 impl Connection for ServiceConnection {
     async fn answer(&self, head: &Head, body: &mut Body<'_>) -> Response {
-        self.app.answer(self.service, self.client, self.tls, head, body).await
+        match self.served {
+            Served::Service(service) => self.app.answer(service, self.client, self.tls, head, body).await,
+            Served::Websites => self.app.visit(self.client, self.tls, head).await,
+        }
     }
 
     fn refuse(&self, error: HeadError) -> Response {
-        self.app.refuse(self.service, error)
+        self.app.refuse(self.service(), error)
     }
 
     fn panicked(&self, head: &Head) -> Response {
-        self.app.panicked(self.service, head)
+        self.app.panicked(self.service(), head)
     }
 }

@@ -62,7 +62,7 @@ impl Command for PutBlob {
         if there.is_some() && !self.may_overwrite {
             return Err(ErrorCode::UnauthorizedBlobOverwrite.into());
         }
-        self.expectation.judge(there.map(BlobHead::current), now)?;
+        old.judge(&self.expectation, now)?;
         there.map_or(Ok(()), |head| head.must_be(|kind| kind.is_like(self.kind)))
     }
 
@@ -70,7 +70,7 @@ impl Command for PutBlob {
         self.check(&old, moment.now)?;
         let (before, in_runs) = (old.head.as_ref(), !self.kind.is_block());
         let (bytes, keeping) = (self.content.bytes().max(self.page_bytes), self.keeping);
-        let mut head = BlobHead::made(before, &self.attributes, self.kind, bytes, in_runs, keeping, moment);
+        let mut head = old.made(&self.attributes, self.kind, bytes, in_runs, keeping, moment);
         if let BlobKind::Page { made, .. } = &mut head.kind {
             *made = head.etag.0;
         }

@@ -141,8 +141,9 @@ impl Command for DeleteBlob {
     fn check(&self, around: &AroundDelete, now: Timestamp) -> Result<(), Refusal> {
         let old = &around.whole;
         // What was only staged can be deleted, too.
-        if old.there(now).is_none() && old.staged.is_live(now) && self.expectation.is_empty() {
-            return Ok(());
+        let is_staged = old.there(now).is_none() && old.staged.is_live(now);
+        if is_staged && self.expectation.conditions.is_empty() {
+            return self.expectation.judge_lease(old.staged.lease(now), now);
         }
         self.expectation.judge(old.head.as_ref().map(BlobHead::current), now)?;
         let mut snapshots = around.past.iter().filter(|state| state.is_snapshot());

@@ -20,7 +20,7 @@ use crate::content::Content;
 use crate::execute::{Command, Failure, Moment, Reader, Shell};
 use crate::housekeeping::Chore;
 use crate::key::{self, container};
-use crate::lease;
+use crate::lease::Lease;
 use crate::record::blocks::{Block, BlockList, Staging};
 use crate::record::{BlobHead, BlobKind};
 
@@ -49,6 +49,11 @@ impl Staged {
         !self.live(now).is_empty()
     }
 
+    /// The lease on a blob that is nothing but staged blocks.
+    pub(super) fn lease(&self, now: Timestamp) -> Option<&Lease> {
+        self.staging.as_ref().filter(|staging| staging.is_live(now))?.lease.as_ref()
+    }
+
     /// Takes everything away that was staged, live or not.
     pub fn clear(&self) -> Vec<Write> {
         let mut writes: Vec<Write> = Vec::new();
@@ -63,13 +68,17 @@ pub(super) async fn load_staged(reader: &Reader<'_>) -> Result<Staged, Fault> {
     Staged::load(reader).await
 }
 
-async fn load_staging(reader: &Reader<'_>) -> Result<Option<Staging>, Fault> {
+pub(super) async fn load_staging(reader: &Reader<'_>) -> Result<Option<Staging>, Fault> {
     let record = reader.get(container::STAGING, &KEY).await?;
     record.map(|record| Staging::decode(&record.value)).transpose()
 }
 
+pub(super) fn put_staging(staging: &Staging) -> Write {
+    Write::Put { family: container::STAGING, key: KEY, value: staging.encode(), slices: Vec::new() }
+}
+
 impl Staging {
-    fn is_live(&self, now: Timestamp) -> bool {
+    pub(super) fn is_live(&self, now: Timestamp) -> bool {
         now < self.last_staged.plus_seconds(STAGED_SECONDS_MAX)
     }
 }
@@ -134,8 +143,11 @@ impl Command for PutBlock {
                 self.expectation.judge(Some(head.current()), now)?;
                 head.must_be(BlobKind::is_block)?;
             }
-            None if self.expectation.lease_id.is_some() => return Err(lease::OF_BLOB.not_present.into()),
-            None => {}
+            None => {
+                let lease =
+                    records.staging.as_ref().filter(|_| records.dead.is_none()).and_then(|it| it.lease.as_ref());
+                self.expectation.judge_lease(lease, now)?;
+            }
         }
         let Some(staging) = records.staging.as_ref().filter(|_| records.dead.is_none()) else { return Ok(()) };
         if usize::from(staging.id_bytes) != self.id.len() {
@@ -149,11 +161,12 @@ impl Command for PutBlock {
 
     fn decide(&self, records: AroundBlock, moment: Moment) -> Result<(Vec<Write>, ()), Refusal> {
         self.check(&records, moment.now)?;
-        let before = records.staging.filter(|_| records.dead.is_none()).map_or(0, |staging| staging.blocks);
+        let before = records.staging.filter(|_| records.dead.is_none());
         let staging = Staging {
             last_staged: moment.now,
-            blocks: before + u32::from(!records.is_staged),
+            blocks: before.as_ref().map_or(0, |staging| staging.blocks) + u32::from(!records.is_staged),
             id_bytes: self.id.len() as u8,
+            lease: before.and_then(|staging| staging.lease),
         };
         let mut writes = records.dead.map(|dead| dead.clear()).unwrap_or_default();
         writes.retain(
@@ -161,7 +174,7 @@ impl Command for PutBlock {
         );
         let (value, slices) = self.content.stored();
         writes.push(Write::Put { family: container::STAGED, key: self.id.clone(), value, slices });
-        writes.push(Write::Put { family: container::STAGING, key: KEY, value: staging.encode(), slices: Vec::new() });
+        writes.push(put_staging(&staging));
         Ok((writes, ()))
     }
 }
@@ -281,7 +294,7 @@ impl Command for PutBlockList {
         if there.is_some() && !self.may_overwrite {
             return Err(ErrorCode::UnauthorizedBlobOverwrite.into());
         }
-        self.expectation.judge(there.map(BlobHead::current), now)?;
+        old.judge(&self.expectation, now)?;
         there.map_or(Ok(()), |head| head.must_be(BlobKind::is_block))
     }
 
@@ -307,10 +320,10 @@ impl Command for PutBlockList {
             blocks.push(Block { id: id.clone(), bytes });
             slices.extend_from_slice(found);
         }
-        let (before, keeping) = (old.head.as_ref(), self.keeping);
+        let keeping = self.keeping;
         let bytes = blocks.iter().map(|block| block.bytes).sum();
-        let head = BlobHead::made(before, &self.attributes, BlobKind::Block, bytes, true, keeping, moment);
-        let mut writes = put_made(before, &head);
+        let head = old.made(&self.attributes, BlobKind::Block, bytes, true, keeping, moment);
+        let mut writes = put_made(old.head.as_ref(), &head);
         writes.extend(old.keep_overwritten(self.keeping, moment));
         writes.extend(old.body.replace(&Place::CURRENT, body::runs(&slices)));
         writes.push(body::put_block_list(&Place::CURRENT, BlockList(blocks).encode()));
@@ -363,12 +376,14 @@ pub async fn blocks(
     let block = |(id, record): &(Bytes, Record)| Block { id: id.clone(), bytes: body::stored_bytes(record) };
     let uncommitted: Vec<Block> = staged.live(now).iter().map(block).collect();
     let Some(State { head, place, .. }) = state.filter(|state| state.head.is_there(now)) else {
-        return match uncommitted.is_empty() {
-            true => Err(ErrorCode::BlobNotFound.into()),
-            false if expectation.lease_id.is_some() => Err(lease::OF_BLOB.not_present.into()),
-            false if expectation.conditions.if_tags.is_some() => Err(ErrorCode::ConditionNotMet.into()),
-            false => Ok(Blocks { head: None, committed: Vec::new(), uncommitted }),
-        };
+        if uncommitted.is_empty() {
+            return Err(ErrorCode::BlobNotFound.into());
+        }
+        expectation.judge_lease(staged.lease(now), now)?;
+        if expectation.conditions.if_tags.is_some() {
+            return Err(ErrorCode::ConditionNotMet.into());
+        }
+        return Ok(Blocks { head: None, committed: Vec::new(), uncommitted });
     };
     expectation.judge(Some(head.current()), now)?;
     head.must_be(BlobKind::is_block)?;

@@ -5,6 +5,7 @@
 //! from state to state, extents are shared.
 
 use bytes::{BufMut, Bytes, BytesMut};
+use contract::Refusal;
 use contract::names::Metadata;
 use engine::{Fault, Write};
 use env::Timestamp;
@@ -12,6 +13,7 @@ use env::Timestamp;
 use super::body::{self, Place, Stored};
 use super::staging::{Staged, load_staged};
 use super::{expiry, find};
+use crate::checks::Expectation;
 use crate::condition::Current;
 use crate::etag::ETag;
 use crate::execute::{Moment, Reader};
@@ -253,6 +255,28 @@ impl Whole {
     /// The blob that is there: not one whose time has run out.
     pub(super) fn there(&self, now: Timestamp) -> Option<&BlobHead> {
         self.head.as_ref().filter(|head| head.is_there(now))
+    }
+
+    /// Judges the blob; where there is none, the lease that what is staged may have.
+    pub(super) fn judge(&self, expectation: &Expectation, now: Timestamp) -> Result<(), Refusal> {
+        expectation.judge_beside(self.there(now).map(BlobHead::current), self.staged.lease(now), now)
+    }
+
+    /// A blob made in its place. A lease stays, also one on what was only staged.
+    pub(super) fn made(
+        &self,
+        attributes: &Attributes,
+        kind: BlobKind,
+        content_bytes: u64,
+        in_runs: bool,
+        keeping: Keeping,
+        moment: Moment,
+    ) -> BlobHead {
+        let mut head = BlobHead::made(self.head.as_ref(), attributes, kind, content_bytes, in_runs, keeping, moment);
+        if self.head.is_none() {
+            head.lease = after_write(self.staged.lease(moment.now).cloned(), moment.now);
+        }
+        head
     }
 
     /// Takes the current state away, and what is staged; without the head, which is the caller's.

@@ -4,7 +4,9 @@ use bytes::{BufMut, Bytes, BytesMut};
 use engine::Fault;
 use env::Timestamp;
 
+use super::container::{decode_lease, encode_lease};
 use super::corrupt;
+use crate::lease::Lease;
 
 const LIST_SHAPE: u8 = 11;
 const STAGING_SHAPE: u8 = 12;
@@ -60,6 +62,8 @@ pub struct Staging {
     pub blocks: u32,
     /// All ids of a blob have the same length.
     pub id_bytes: u8,
+    /// Of a blob that is nothing but staged blocks; one that is there has its own.
+    pub lease: Option<Lease>,
 }
 
 impl Staging {
@@ -69,6 +73,9 @@ impl Staging {
         bytes.put_u64(self.last_staged.ticks());
         bytes.put_u32(self.blocks);
         bytes.put_u8(self.id_bytes);
+        if let Some(lease) = &self.lease {
+            bytes.put_slice(&encode_lease(lease));
+        }
         bytes.freeze()
     }
 
@@ -80,11 +87,12 @@ impl Staging {
         let [STAGING_SHAPE, rest @ ..] = value else { return None };
         let (ticks, rest) = rest.split_at_checked(8)?;
         let (blocks, rest) = rest.split_at_checked(4)?;
-        let [id_bytes] = rest else { return None };
+        let [id_bytes, lease @ ..] = rest else { return None };
         Some(Staging {
             last_staged: Timestamp::from_ticks(u64::from_be_bytes(ticks.try_into().ok()?)),
             blocks: u32::from_be_bytes(blocks.try_into().ok()?),
             id_bytes: *id_bytes,
+            lease: if lease.is_empty() { None } else { Some(decode_lease(lease)?) },
         })
     }
 }
@@ -92,6 +100,7 @@ impl Staging {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use contract::names::LeaseId;
 
     #[test]
     fn shapes_round_trip_and_damage_is_a_fault() {
@@ -99,8 +108,11 @@ mod tests {
         for list in [BlockList::default(), BlockList(vec![block(b"a", 1), block(&[7; 64], u64::MAX)])] {
             assert_eq!(BlockList::decode(&list.encode()).expect("what was written"), list);
         }
-        let staging = Staging { last_staged: Timestamp::from_ticks(9), blocks: 100_000, id_bytes: 64 };
-        assert_eq!(Staging::decode(&staging.encode()).expect("what was written"), staging);
+        let staging = Staging { last_staged: Timestamp::from_ticks(9), blocks: 100_000, id_bytes: 64, lease: None };
+        let lease = Lease { id: LeaseId::from_id(6), seconds: Some(15), expires: None, breaks: None };
+        for staging in [staging.clone(), Staging { lease: Some(lease), ..staging }] {
+            assert_eq!(Staging::decode(&staging.encode()).expect("what was written"), staging);
+        }
         let whole = BlockList(vec![block(b"abc", 1)]).encode();
         for at in 0..whole.len() {
             let mut bytes = whole.to_vec();

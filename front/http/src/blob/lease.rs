@@ -23,14 +23,14 @@ pub async fn of_blob(shell: &Shell, request: &Request<'_>, row: &'static Operati
     let container = container::find(shell, &request.account.name, &name).await?;
     let command = LeaseBlob::new(&container.group, &blob, expectation, action);
     let (head, acted) = container.settle(shell, shell.execute(&command).await).await?;
-    Ok(answer(row, head.etag, head.last_modified, &acted))
+    Ok(answer(row, head.map(|head| (head.etag, head.last_modified)), &acted))
 }
 
 pub async fn of_container(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {
     let (action, expectation) = (action(request, row)?, request.expectation(row)?);
     let command = LeaseContainer::new(&request.account.name, &request.container()?, expectation, action);
     let (head, acted) = shell.execute(&command).await?;
-    Ok(answer(row, head.etag, head.last_modified, &acted))
+    Ok(answer(row, Some((head.etag, head.last_modified)), &acted))
 }
 
 fn action(request: &Request<'_>, row: &Operation) -> Result<LeaseAction, Refusal> {
@@ -66,9 +66,11 @@ fn action(request: &Request<'_>, row: &Operation) -> Result<LeaseAction, Refusal
 }
 
 /// The id where the client has one afterwards, the time where the lease was broken.
-fn answer(row: &Operation, etag: ETag, last_modified: Timestamp, acted: &Acted) -> Response {
+fn answer(row: &Operation, stamped: Option<(ETag, Timestamp)>, acted: &Acted) -> Response {
     let mut response = Response::new(row.status);
-    stamp(&mut response, etag, last_modified);
+    if let Some((etag, last_modified)) = stamped {
+        stamp(&mut response, etag, last_modified);
+    }
     match (&acted.lease, acted.break_seconds) {
         (_, Some(seconds)) => drop(response.header("x-ms-lease-time", seconds.to_string())),
         (Some(lease), None) => drop(response.header("x-ms-lease-id", lease.id.as_str().to_string())),
