@@ -26,7 +26,7 @@ async fn world() -> World {
         ("$web/index.html", "home"),
         ("$web/a/index.html", "a"),
         ("$web/a/style.css", "0123456789"),
-        ("$web/space in it", "blank"),
+        ("$web/space%20in%20it", "blank"),
         ("$web/404.html", "nothing here"),
         ("box/b", "boxed"),
     ] {
@@ -107,6 +107,12 @@ async fn ranges_and_conditions() {
     is(visit(&world, "GET /a/style.css", &format!("If-None-Match: {etag}\r\n")).await, 304, "ConditionNotMet");
     is(visit(&world, "GET /a/style.css", &format!("If-Modified-Since: {date}\r\n")).await, 304, "ConditionNotMet");
     is(visit(&world, "GET /a/style.css", "If-Match: \"0x1\"\r\n").await, 412, "ConditionNotMet");
+    // Nothing is told of what only its owner may ask for.
+    is(
+        visit(&world, "GET /a/style.css", "x-ms-if-tags: a = 'b'\r\nx-ms-range: bytes=0-0\r\n").await,
+        200,
+        "0123456789",
+    );
     is(visit(&world, "GET /a/style.css", &format!("If-Match: {etag}\r\n")).await, 200, "0123456789");
 }
 

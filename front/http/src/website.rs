@@ -25,6 +25,9 @@ use crate::wire::{Head, Response};
 /// The label of a website's host name where a service has its own name.
 const LABEL: &str = "web";
 
+/// All that a visitor can say beside the path; what else the Blob service would listen to, such as conditions on tags, is its owner's.
+const HEADERS: [&str; 5] = ["range", "if-match", "if-none-match", "if-modified-since", "if-unmodified-since"];
+
 /// The account whose website the host names, if there is such an account.
 pub fn named(app: &App, head: &Head) -> Option<Arc<Account>> {
     host_account(LABEL, head.header("host").unwrap_or_default()).and_then(|(name, _)| app.account(name))
@@ -72,28 +75,41 @@ impl Visit<'_> {
         if !["GET", "HEAD"].contains(&self.head.method()) {
             return Err(Refusal::from(ErrorCode::UnsupportedHttpVerb).header("Allow", "GET, HEAD").into());
         }
+        let asked = self.with_headers(&HEADERS)?;
         if let Some(name) = document(website, path)
-            && let Some(found) = self.read(self.head, &name).await?
+            && let Some(found) = self.read(&asked, &name).await?
         {
             return Ok(found);
         }
         if let Some(name) = &website.default_index_path
-            && let Some(found) = self.read(self.head, in_container(name)).await?
+            && let Some(found) = self.read(&asked, in_container(name)).await?
         {
             return Ok(found);
         }
-        if let Some(name) = &website.error_path {
-            // Whole, whatever part of what is missing was asked for, and on whatever condition.
-            let plain = format!("{} / HTTP/1.1\r\nHost: {LABEL}\r\n\r\n", self.head.method());
-            if let Ok(Some((plain, _))) = Head::parse(plain.as_bytes())
-                && let Some(mut found) = self.read(&plain, in_container(name)).await?
-            {
-                found.status = ErrorCode::WebContentNotFound.status();
-                found.reason = ErrorCode::WebContentNotFound.message().into();
-                return Ok(found);
-            }
+        // Whole, whatever part of what is missing was asked for, and on whatever condition.
+        if let Some(name) = &website.error_path
+            && let Some(mut found) = self.read(&self.with_headers(&[])?, in_container(name)).await?
+        {
+            found.status = ErrorCode::WebContentNotFound.status();
+            found.reason = ErrorCode::WebContentNotFound.message().into();
+            return Ok(found);
         }
         Err(ErrorCode::WebContentNotFound.into())
+    }
+
+    /// The request with these of its headers and no others.
+    fn with_headers(&self, names: &[&str]) -> Result<Head, Refusal> {
+        let mut text = format!("{} / HTTP/1.1\r\nHost: {LABEL}\r\n", self.head.method());
+        for (name, value) in self.head.all_headers() {
+            if names.iter().any(|kept| name.eq_ignore_ascii_case(kept)) {
+                text.push_str(&format!("{name}: {value}\r\n"));
+            }
+        }
+        text.push_str("\r\n");
+        match Head::parse(text.as_bytes()) {
+            Ok(Some((head, _))) => Ok(head),
+            _ => Err(ErrorCode::InvalidInput.into()),
+        }
     }
 
     /// A blob of `$web`; `None` if it is not there.

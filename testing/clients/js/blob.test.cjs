@@ -292,3 +292,35 @@ test("a large body as one stream", async () => {
   for await (const piece of (await blob.download()).readableStreamBody) seen.update(piece);
   assert.equal(seen.digest("hex"), sent.digest("hex"));
 });
+
+notOnAzurite("many blobs deleted in one request", async () => {
+  const one = service.getContainerClient(freshName());
+  await one.create();
+  const names = Array.from({ length: 10 }, (_, n) => `dir/${n} +ü`);
+  for (const name of names) await one.getBlockBlobClient(name).upload("x", 1);
+  const done = await service.getBlobBatchClient().deleteBlobs(names.map((name) => one.getBlobClient(name)));
+  assert.deepEqual([done.subResponsesSucceededCount, done.subResponsesFailedCount], [10, 0]);
+
+  await one.getBlockBlobClient("a").upload("x", 1);
+  const mixed = await one.getBlobBatchClient().deleteBlobs(["a", "none"].map((name) => one.getBlobClient(name)));
+  assert.deepEqual(mixed.subResponses.map((part) => [part.status, part.errorCode]), [[202, undefined], [404, "BlobNotFound"]]);
+
+  await one.getBlockBlobClient("a").upload("x", 1);
+  const tiers = await service.getBlobBatchClient().setBlobsAccessTier([one.getBlobClient("a")], "Cool");
+  assert.ok([200, 501].includes(tiers.subResponses[0].status));
+  await one.delete();
+});
+
+notOnAzurite("content that is checked on the way, in both directions", async () => {
+  const checked = { contentChecksumAlgorithm: "StorageCrc64" };
+  // An empty body this client frames without its end.
+  for (const size of [5, 9 * MIB]) {
+    const content = crypto.randomBytes(size);
+    const blob = container.getBlockBlobClient(`checked-${size}`);
+    await blob.upload(content, size, checked);
+    assert.ok((await blob.downloadToBuffer(0, undefined, checked)).equals(content), `${size}`);
+    await blob.stageBlock("YQ==", content, size, checked);
+    await blob.commitBlockList(["YQ=="]);
+    assert.ok((await blob.downloadToBuffer()).equals(content), `${size} in a block`);
+  }
+});
