@@ -86,15 +86,16 @@ def test_content_that_is_checked_on_the_way(container, size):
     blob = container.get_blob_client("b")
     blob.upload_blob(content, validate_content="crc64")
     assert blob.download_blob(validate_content="crc64").readall() == content
-    # From a stream, which is what makes the client frame it.
-    import io
-    blob.upload_blob(io.BytesIO(content), overwrite=True, validate_content="crc64", length=size)
+    # Framed on the way in, too, whatever the client would choose.
+    seen = []
+    blob.upload_blob(content, overwrite=True, validate_content="crc64-sm", raw_response_hook=lambda answer: seen.append(answer.http_request.headers))
+    assert all("x-ms-structured-body" in headers for headers in seen if "x-ms-blob-type" in headers) and seen
     assert blob.download_blob().readall() == content
     if size:
         assert blob.download_blob(offset=1, length=size - 1, validate_content="crc64").readall() == content[1:]
         log = container.get_blob_client("log")
         log.create_append_blob()
-        log.append_block(io.BytesIO(content), length=size, validate_content="crc64")
+        log.append_block(content, validate_content="crc64-sm")
         assert log.download_blob(validate_content="crc64").readall() == content
 
 
