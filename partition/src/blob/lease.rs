@@ -28,7 +28,7 @@ impl LeaseBlob {
 
 /// What a lease may be on.
 pub enum Leased {
-    Blob(BlobHead),
+    Blob(Box<BlobHead>),
     Staged(Staging),
     Nothing,
 }
@@ -44,7 +44,7 @@ impl Command for LeaseBlob {
 
     async fn load(&self, reader: &Reader<'_>) -> Result<Leased, Fault> {
         if let Some(head) = load_head(reader).await? {
-            return Ok(Leased::Blob(head));
+            return Ok(Leased::Blob(Box::new(head)));
         }
         Ok(load_staging(reader).await?.map_or(Leased::Nothing, Leased::Staged))
     }
@@ -64,7 +64,7 @@ impl Command for LeaseBlob {
             Leased::Blob(mut head) => {
                 let acted = lease::act(head.lease.as_ref(), &self.action, moment.now, moment.id)?;
                 head.lease = acted.lease.clone();
-                Ok((vec![put_head(&head)], (Some(head), acted)))
+                Ok((vec![put_head(&head)], (Some(*head), acted)))
             }
             Leased::Staged(mut staging) => {
                 let acted = lease::act(staging.lease.as_ref(), &self.action, moment.now, moment.id)?;
