@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::TryStreamExt;
-use lazuli_clients::{ACCOUNT, KEY, endpoint, fresh_name, http, make_container, on_azurite, other_endpoints};
+use lazuli_clients::{ACCOUNT, KEY, endpoint, fresh_name, http, make_container, other_endpoints};
 use object_store::{
     ClientOptions, Error, GetOptions, GetRange, MultipartUpload, ObjectStore, ObjectStoreExt, PutMode, PutPayload,
     UpdateVersion,
