@@ -154,15 +154,8 @@ async fn deletions() {
     operator.delete("a").await.expect("what is not there is deleted already");
     assert!(!operator.exists("a").await.expect("an answer"));
     // Several at once go by Blob Batch.
-    let outcome = operator.delete_iter(["b", "c"]).await;
-    if on_azurite() {
-        outcome.expect("deleted");
-        assert!(!operator.exists("b").await.expect("an answer"));
-    } else {
-        // Gap: Blob Batch is not there yet (GAPS.md). The right answer is the branch above.
-        assert!(outcome.is_err());
-        assert!(operator.exists("b").await.expect("an answer"));
-    }
+    operator.delete_iter(["b", "c"]).await.expect("deleted");
+    assert!(!operator.exists("b").await.expect("an answer"));
 }
 
 #[tokio::test]
