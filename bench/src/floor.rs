@@ -28,6 +28,10 @@ use crate::load::{Failure, Tally};
 
 /// PUT here sets what a listing answers.
 pub const LISTING_PATH: &str = "/floor/listing";
+/// PUT here goes nowhere: what the loopback and HTTP allow alone.
+pub const SWALLOW_PATH: &str = "/floor/swallow";
+/// About as much as one small record.
+const RECORD: &[u8] = &[b'x'; 128];
 
 type Parts = Vec<Bytes>;
 
@@ -111,6 +115,10 @@ async fn answer(floor: &Floor, request: Request<Incoming>) -> Result<Response<Fu
         };
         return Ok(respond(StatusCode::OK, content));
     }
+    if path == SWALLOW_PATH {
+        while let Some(Ok(_)) = body.frame().await {}
+        return Ok(respond(StatusCode::CREATED, Bytes::new()));
+    }
     let mut parts = Parts::new();
     while let Some(Ok(frame)) = body.frame().await {
         parts.extend(frame.into_data());
@@ -122,7 +130,15 @@ async fn answer(floor: &Floor, request: Request<Incoming>) -> Result<Response<Fu
     if head.headers.contains_key("if-none-match") {
         return Ok(respond(StatusCode::CONFLICT, Bytes::from_static(REFUSAL)));
     }
+    if head.headers.contains_key("if-match") {
+        return Ok(respond(StatusCode::PRECONDITION_FAILED, Bytes::from_static(REFUSAL)));
+    }
+    let renews = head.headers.contains_key("x-ms-lease-action");
+    if renews {
+        parts.push(Bytes::from_static(RECORD));
+    }
     Ok(match floor.committer.append(parts).await {
+        Ok(()) if renews => respond(StatusCode::OK, Bytes::new()),
         Ok(()) => respond(StatusCode::CREATED, Bytes::new()),
         Err(_) => respond(StatusCode::INTERNAL_SERVER_ERROR, Bytes::new()),
     })

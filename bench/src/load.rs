@@ -159,6 +159,26 @@ pub async fn once(port: u16, head: &[u8], body: &[u8], expect: u16) -> Result<Ve
     Ok(kept)
 }
 
+/// One request whose body is so many bytes, a piece again and again; gives the time from its first byte to the end of its
+/// answer.
+pub async fn stream(port: u16, head: &[u8], piece: &[u8], bytes: u64, expect: u16) -> Result<Duration, Failure> {
+    let mut connection = Connection::open(port).await?;
+    let start = Instant::now();
+    connection.stream.write_all(head).await?;
+    let mut left = bytes;
+    while left > 0 {
+        let next = left.min(piece.len() as u64);
+        if let Err(error) = connection.stream.write_all(&piece[..next as usize]).await {
+            // A server that refuses before it has read all says why, if it can.
+            connection.answer(expect, None).await?;
+            return Err(error.into());
+        }
+        left -= next;
+    }
+    connection.answer(expect, None).await?;
+    Ok(start.elapsed())
+}
+
 struct Connection {
     stream: TcpStream,
     joined: Vec<u8>,

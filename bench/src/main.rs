@@ -6,6 +6,7 @@
 #![allow(clippy::disallowed_methods)] // measuring time is what this is for
 
 mod floor;
+mod large;
 mod load;
 mod measure;
 mod queue;
@@ -43,6 +44,12 @@ struct Options {
     /// Blobs in the container that is listed
     #[arg(long, default_value_t = 10_000)]
     listed_blobs: u64,
+    /// Blocks in the list that is committed
+    #[arg(long, default_value_t = 50_000)]
+    blocks: u64,
+    /// Size of the largest body
+    #[arg(long, default_value_t = 1 << 30)]
+    large_bytes: u64,
     /// Blobs in the directory that is restarted on
     #[arg(long, default_value_t = 100_000)]
     restart_blobs: u64,

@@ -6,13 +6,14 @@ use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 use tempfile::TempDir;
 
 use crate::{
-    Options, floor,
+    Options, floor, large,
     load::{self, Failure, Supply, Tally, Traffic, Until},
     queue,
+    report::grouped,
     request::Signer,
     subject::{Kind, Places, Subject},
     table,
-    workload::{self, CONTAINER, KIB, LISTED, Load, MIB, Measure, WORKLOADS, What, Workload},
+    workload::{self, CONTAINER, KIB, LEASED, LISTED, Load, MIB, Measure, WORKLOADS, What, Workload},
 };
 
 /// Connections used to fill a server.
@@ -33,6 +34,8 @@ pub enum Column {
     AppendAlone,
     /// Lazuli, on a queue of ten messages.
     AtTen,
+    /// As many bytes written to a file and synced once, without a server.
+    Disk,
 }
 
 impl From<Kind> for Column {
@@ -62,6 +65,11 @@ pub struct Figures {
 impl Figures {
     pub fn new(workload: &'static Workload, title: String) -> Self {
         Figures { workload, title, samples: BTreeMap::new() }
+    }
+
+    /// The title with a number where it says `many`.
+    pub fn counted(workload: &'static Workload, many: u64) -> Self {
+        Self::new(workload, workload.title.replace("many", &grouped(many)))
     }
 
     pub fn add(&mut self, column: Column, value: f64, latency_us: Option<(u32, u32)>) {
@@ -102,6 +110,7 @@ pub async fn run(options: &Options, places: &Places) -> Result<Vec<Figures>, Fai
         |workload: &&Workload| options.only.is_empty() || options.only.iter().any(|name| name == workload.name);
     let chosen: Vec<&'static Workload> = WORKLOADS.iter().filter(wanted).collect();
     let mut all = loads(options, places, &kinds, &chosen).await?;
+    all.extend(large::run(options, places, &kinds, &chosen).await?);
     all.extend(queue::loads(options, places, &kinds, &chosen).await?);
     all.extend(table::loads(options, places, &kinds, &chosen).await?);
     all.extend(starts(options, places, &kinds, &chosen).await?);
@@ -141,12 +150,7 @@ async fn loads(
 
     let mut all = Vec::new();
     for (workload, load) in loads {
-        let title = if workload.name == "list" {
-            format!("{} ({})", workload.title, options.listed_blobs)
-        } else {
-            workload.title.into()
-        };
-        let mut figures = Figures::new(workload, title);
+        let mut figures = Figures::counted(workload, options.listed_blobs);
         for one in &mut running {
             let warm = round(one, load, WARM_UP).await?;
             one.rate = warm.per_second();
@@ -175,7 +179,7 @@ async fn loads(
     Ok(all)
 }
 
-/// What the workloads expect to find: a container with two blobs to read, and one with many to list.
+/// What the workloads expect to find: a container with two blobs to read and some that are leased, and one with many to list.
 async fn prepare(subject: &Subject, listed: Option<u64>) -> Result<(), Failure> {
     if subject.kind == Kind::Floor {
         return Ok(()); // it holds what it is asked for
@@ -184,6 +188,11 @@ async fn prepare(subject: &Subject, listed: Option<u64>) -> Result<(), Failure> 
     load::once(port, &signer.create_container(CONTAINER), &[], 201).await?;
     for (path, bytes) in [("/bench/get-1k", KIB), ("/bench/get-1m", MIB)] {
         load::once(port, &signer.put_blob(path, "", bytes), &vec![b'x'; bytes], 201).await?;
+    }
+    for number in 0..LEASED {
+        let (path, acquire) = workload::leased(&signer, number);
+        load::once(port, &signer.put_blob(&path, "", KIB), &[b'x'; KIB], 201).await?;
+        load::once(port, &acquire, &[], 201).await?;
     }
     if let Some(blobs) = listed {
         fill(port, LISTED, blobs).await?;
@@ -290,7 +299,7 @@ async fn restarts(
     kinds: &[Kind],
     workload: &'static Workload,
 ) -> Result<Figures, Failure> {
-    let mut figures = Figures::new(workload, format!("{} ({})", workload.title, options.restart_blobs));
+    let mut figures = Figures::counted(workload, options.restart_blobs);
     for kind in kinds {
         if *kind == Kind::Floor || (*kind == Kind::Azurite && !options.azurite_restart) {
             continue;

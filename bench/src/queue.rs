@@ -154,7 +154,7 @@ async fn long_and_short(
     workload: &'static Workload,
 ) -> Result<Figures, Failure> {
     let messages = options.queue_messages;
-    let mut figures = Figures::new(workload, format!("{} ({messages})", workload.title));
+    let mut figures = Figures::counted(workload, messages);
     let until = Until::Time(options.time());
     for kind in kinds.iter().filter(|kind| **kind != Kind::Floor) {
         if *kind == Kind::Azurite && messages > AZURITE_MESSAGES_MAX {

@@ -13,14 +13,15 @@ use crate::{
 
 impl Figures {
     fn more_is_better(&self) -> bool {
-        matches!(self.workload.measure, Measure::Load(_) | Measure::Queue(_) | Measure::Table(_))
+        matches!(self.workload.measure, Measure::Load(_) | Measure::Queue(_) | Measure::Table(_) | Measure::Large)
     }
 
     fn unit(&self) -> &'static str {
         match self.workload.measure {
             Measure::Load(_) | Measure::Queue(_) | Measure::Table(_) => "/s",
             Measure::Memory => "MiB",
-            Measure::Start | Measure::Restart => "ms",
+            Measure::Start | Measure::Restart | Measure::Commit => "ms",
+            Measure::Large => "MB/s",
         }
     }
 
@@ -106,6 +107,14 @@ pub fn table(all: &[Figures]) -> String {
         if let (Some(at_ten), Some(share)) = (figures.median(Column::AtTen), figures.share(Column::AtTen)) {
             text += &format!("\n{}: {} of the {}/s at 10 messages\n", figures.title, percent(share), shown(at_ten));
         }
+        if let (Some(disk), Some(share)) = (figures.median(Column::Disk), figures.share(Column::Disk)) {
+            text += &format!(
+                "\n{}: {} of the disk's own {} MB/s (as many bytes written and synced once); its floor above is the loopback's own\n",
+                figures.title,
+                percent(share),
+                shown(disk)
+            );
+        }
     }
     text
 }
@@ -136,7 +145,8 @@ pub fn json(all: &[Figures], options: &Options) -> Value {
             json!({
                 "name": figures.workload.name, "title": figures.title, "unit": figures.unit(), "figures": columns,
                 "times_azurite": figures.times(Column::Azurite), "of_floor": figures.share(Column::Floor),
-                "of_append_alone": figures.share(Column::AppendAlone), "of_ten_messages": figures.share(Column::AtTen), "goals": goals,
+                "of_append_alone": figures.share(Column::AppendAlone), "of_ten_messages": figures.share(Column::AtTen),
+                "of_disk": figures.share(Column::Disk), "goals": goals,
             })
         })
         .collect();
@@ -174,10 +184,15 @@ fn shown(value: f64) -> String {
     if value < 100.0 {
         return format!("{value:.1}");
     }
-    let digits = format!("{value:.0}");
+    grouped(value.round() as u64)
+}
+
+/// Digits in groups of three.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
     let mut text = String::new();
     for (n, digit) in digits.chars().enumerate() {
-        if n > 0 && (digits.len() - n) % 3 == 0 {
+        if n > 0 && (digits.len() - n).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);

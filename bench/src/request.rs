@@ -20,13 +20,14 @@ pub struct Ask<'a> {
     pub query: &'a [(&'a str, &'a str)],
     /// Headers that begin with `x-ms-`, sorted by name, without date and version.
     pub headers: &'a [(&'a str, &'a str)],
+    pub if_match: &'a str,
     pub if_none_match: &'a str,
     pub body_bytes: usize,
 }
 
 impl Default for Ask<'_> {
     fn default() -> Self {
-        Ask { method: "GET", path: "", query: &[], headers: &[], if_none_match: "", body_bytes: 0 }
+        Ask { method: "GET", path: "", query: &[], headers: &[], if_match: "", if_none_match: "", body_bytes: 0 }
     }
 }
 
@@ -51,14 +52,14 @@ impl Signer {
 
     /// The head of the request, up to and with the empty line.
     pub fn head(&self, ask: &Ask) -> Vec<u8> {
-        let Ask { method, path, query, headers, if_none_match, body_bytes } = ask;
+        let Ask { method, path, query, headers, if_match, if_none_match, body_bytes } = ask;
         let length = if *body_bytes == 0 { String::new() } else { body_bytes.to_string() };
         let mut lines: Vec<(&str, &str)> = headers.to_vec();
         lines.push(("x-ms-date", &self.date));
         lines.push(("x-ms-version", VERSION));
         lines.sort();
 
-        let mut signed = format!("{method}\n\n\n{length}\n\n\n\n\n\n{if_none_match}\n\n\n");
+        let mut signed = format!("{method}\n\n\n{length}\n\n\n\n\n{if_match}\n{if_none_match}\n\n\n");
         for (name, value) in &lines {
             signed += &format!("{name}:{value}\n");
         }
@@ -79,8 +80,10 @@ impl Signer {
         for (name, value) in &lines {
             head += &format!("{name}: {value}\r\n");
         }
-        if !if_none_match.is_empty() {
-            head += &format!("If-None-Match: {if_none_match}\r\n");
+        for (name, value) in [("If-Match", if_match), ("If-None-Match", if_none_match)] {
+            if !value.is_empty() {
+                head += &format!("{name}: {value}\r\n");
+            }
         }
         if *body_bytes > 0 || *method == "PUT" {
             head += &format!("Content-Length: {body_bytes}\r\n");
@@ -98,6 +101,38 @@ impl Signer {
             body_bytes,
             ..Ask::default()
         })
+    }
+
+    /// A Put Blob of 1 KiB on what the blob was once.
+    pub fn put_stale(&self, path: &str) -> Vec<u8> {
+        self.head(&Ask {
+            method: "PUT",
+            path,
+            headers: &[("x-ms-blob-type", "BlockBlob")],
+            if_match: "\"0x8D6D418B6C08663\"",
+            body_bytes: 1024,
+            ..Ask::default()
+        })
+    }
+
+    /// Acquires an infinite lease under this id, or renews it.
+    pub fn lease(&self, path: &str, action: &str, id: &str) -> Vec<u8> {
+        let headers: &[(&str, &str)] = match action {
+            "acquire" => {
+                &[("x-ms-lease-action", action), ("x-ms-lease-duration", "-1"), ("x-ms-proposed-lease-id", id)]
+            }
+            _ => &[("x-ms-lease-action", action), ("x-ms-lease-id", id)],
+        };
+        self.head(&Ask { method: "PUT", path, query: &[("comp", "lease")], headers, ..Ask::default() })
+    }
+
+    pub fn put_block(&self, path: &str, id: &str, body_bytes: usize) -> Vec<u8> {
+        let query = [("blockid", id), ("comp", "block")];
+        self.head(&Ask { method: "PUT", path, query: &query, body_bytes, ..Ask::default() })
+    }
+
+    pub fn put_block_list(&self, path: &str, body_bytes: usize) -> Vec<u8> {
+        self.head(&Ask { method: "PUT", path, query: &[("comp", "blocklist")], body_bytes, ..Ask::default() })
     }
 
     pub fn get_blob(&self, path: &str) -> Vec<u8> {

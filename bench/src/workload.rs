@@ -9,6 +9,9 @@ use crate::table;
 
 pub const CONTAINER: &str = "/bench";
 pub const LISTED: &str = "/listed";
+/// Blobs with a lease on them, one for each connection that renews.
+pub const LEASED: u64 = 32;
+const LEASE: &str = "5c1f8a36-0c5c-4f0e-9a39-6f4f6f1c2b7d";
 pub const KIB: usize = 1024;
 pub const MIB: usize = 1024 * 1024;
 
@@ -27,6 +30,10 @@ pub enum Measure {
     Queue(Deed),
     /// Requests per second on a table: more is better.
     Table(table::Deed),
+    /// Milliseconds for one Put Block List of many blocks: less is better.
+    Commit,
+    /// MB per second of one very large Put Blob: more is better.
+    Large,
 }
 
 #[derive(Clone, Copy)]
@@ -60,6 +67,7 @@ pub enum Goal {
 pub struct Workload {
     /// The name on the command line.
     pub name: &'static str,
+    /// Where it says `many`, an option says how many.
     pub title: &'static str,
     pub measure: Measure,
     pub goals: &'static [Goal],
@@ -83,9 +91,14 @@ pub const WORKLOADS: &[Workload] = &[
     row("get-1m",    "GET 1 MiB, 8 connections",               load(8,  Repeat(get_1m),   200, 0,       false), &[]),
     row("put-1k",    "PUT 1 KiB, 32 connections",              load(32, Distinct(put_1k), 201, KIB,     true),  &[TimesAzurite(25.0), OfFloor(0.40)]),
     row("put-1k-1",  "PUT 1 KiB, 1 connection",                load(1,  Distinct(put_1k), 201, KIB,     true),  &[]),
+    row("put-1m",    "PUT 1 MiB, 8 connections",               load(8,  Distinct(put_1m), 201, MIB,     true),  &[]),
     row("put-4m",    "PUT 4 MiB, 4 connections",               load(4,  Distinct(put_4m), 201, 4 * MIB, true),  &[OfFloor(0.60)]),
     row("refused",   "PUT refused by If-None-Match: *, 32",    load(32, Repeat(refused),  409, KIB,     false), &[]),
+    row("stale",     "PUT refused by a stale If-Match, 32",    load(32, Repeat(stale),    412, KIB,     false), &[]),
+    row("lease-renew", "renew a lease, 32 holders",            load(LEASED as usize, Distinct(renew), 200, 0, false), &[]),
     row("list",      "list 1,000 of many blobs, 4 connections", load(4, Repeat(list),     200, 0,       false), &[]),
+    row("commit",    "commit a list of many blocks",           Measure::Commit,                                 &[]),
+    row("put-1g",    "PUT many MiB, 1 connection",             Measure::Large,                                  &[]),
     row("queue-put", "queue: put 1 KiB, 32 connections",       Measure::Queue(Deed::Put),                       &[]),
     row("queue-use", "queue: get and delete, 16 consumers",    Measure::Queue(Deed::Consume),                   &[]),
     row("queue-get", "queue: get and give back, 4, many messages", Measure::Queue(Deed::GiveBack),              &[OfTen(0.80)]),
@@ -112,12 +125,31 @@ fn put_1k(signer: &Signer, number: u64) -> Vec<u8> {
     signer.put_blob(&format!("/bench/put-1k/{number:09}"), "", KIB)
 }
 
+fn put_1m(signer: &Signer, number: u64) -> Vec<u8> {
+    signer.put_blob(&format!("/bench/put-1m/{number:09}"), "", MIB)
+}
+
 fn put_4m(signer: &Signer, number: u64) -> Vec<u8> {
     signer.put_blob(&format!("/bench/put-4m/{number:09}"), "", 4 * MIB)
 }
 
 fn refused(signer: &Signer) -> Vec<u8> {
     signer.put_blob("/bench/get-1k", "*", KIB)
+}
+
+fn stale(signer: &Signer) -> Vec<u8> {
+    signer.put_stale("/bench/get-1k")
+}
+
+/// The blob that a lease is on, and the request that acquires it.
+pub fn leased(signer: &Signer, number: u64) -> (String, Vec<u8>) {
+    let path = format!("/bench/leased/{:02}", number % LEASED);
+    let acquire = signer.lease(&path, "acquire", LEASE);
+    (path, acquire)
+}
+
+fn renew(signer: &Signer, number: u64) -> Vec<u8> {
+    signer.lease(&format!("/bench/leased/{:02}", number % LEASED), "renew", LEASE)
 }
 
 fn list(signer: &Signer) -> Vec<u8> {

@@ -80,7 +80,7 @@ class StartFailed(Exception):
 class Server:
     """One running server. A context manager: leaving it stops the process and removes a data directory of its own."""
 
-    def __init__(self, data=None, ports=None, tls=None, extra=()):
+    def __init__(self, data=None, ports=None, tls=None, extra=(), memory_max_bytes=None):
         self.kind = kind()
         self.own_data = data is None
         self.data = Path(data) if data else Path(tempfile.mkdtemp(prefix="server-", dir=data_root()))
@@ -88,6 +88,7 @@ class Server:
         self.choose_ports()
         self.tls = tls
         self.extra = list(extra)
+        self.memory_max_bytes = memory_max_bytes
         self.process = None
         self.ready_seconds = None
         self.output = []
@@ -156,9 +157,15 @@ class Server:
         self._ready.clear()
         started = time.monotonic()
         environment = {k: v for k, v in os.environ.items() if not k.startswith("LAZULI_")}
+        command = self.command()
+        if self.memory_max_bytes:
+            # The system refuses more private memory than this, and the server ends. What the allocator reserves without
+            # using it would count too, so it is told to reserve without write access until it does.
+            command = ["prlimit", f"--data={self.memory_max_bytes}"] + command
+            environment["MIMALLOC_ARENA_EAGER_COMMIT"] = "0"
         try:
             self.process = subprocess.Popen(
-                self.command(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+                command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
                 env=environment, cwd=self.data,
             )
         except FileNotFoundError as missing:
