@@ -40,28 +40,30 @@ pub async fn run(
     kinds: &[Kind],
     chosen: &[&'static Workload],
 ) -> Result<Vec<Figures>, Failure> {
+    let large = |workload: &&&Workload| matches!(workload.measure, Measure::Commit | Measure::Large);
+    let chosen: Vec<&'static Workload> = chosen.iter().filter(large).copied().collect();
+    if chosen.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut running = Vec::new();
+    for kind in kinds {
+        let directory = places.directory()?;
+        let subject = Subject::start(*kind, places, directory.path()).await?;
+        if *kind != Kind::Floor {
+            let create = Signer::new(subject.port).create_container(CONTAINER);
+            load::once(subject.port, &create, &[], 201).await?;
+        }
+        running.push(Running { subject, directory });
+    }
     let mut all = Vec::new();
     for workload in chosen {
-        if !matches!(workload.measure, Measure::Commit | Measure::Large) {
-            continue;
-        }
-        let mut running = Vec::new();
-        for kind in kinds {
-            let directory = places.directory()?;
-            let subject = Subject::start(*kind, places, directory.path()).await?;
-            if *kind != Kind::Floor {
-                let create = Signer::new(subject.port).create_container(CONTAINER);
-                load::once(subject.port, &create, &[], 201).await?;
-            }
-            running.push(Running { subject, directory });
-        }
         all.push(match workload.measure {
             Measure::Commit => commits(options, workload, &running).await?,
             _ => puts(options, places, workload, &running).await?,
         });
-        for one in running {
-            one.subject.kill().await?;
-        }
+    }
+    for one in running {
+        one.subject.kill().await?;
     }
     Ok(all)
 }
