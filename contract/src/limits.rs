@@ -19,6 +19,10 @@ pub const STAGED_BLOCKS_MAX: u32 = 100_000;
 pub const STAGED_SECONDS_MAX: u64 = 7 * 24 * 3600;
 pub const APPEND_BLOCK_BYTES_MAX: u64 = 100 * MIB;
 pub const APPEND_BLOCK_BYTES_MAX_BEFORE_2022_11_02: u64 = 4 * MIB;
+/// A copy source's URL.
+pub const COPY_SOURCE_BYTES_MAX: usize = 2 * KIB as usize;
+/// Copy Blob From URL.
+pub const COPY_FROM_URL_BYTES_MAX: u64 = 256 * MIB;
 pub const PUT_PAGES_BYTES_MAX: u64 = 4 * MIB;
 pub const PAGE_BLOB_BYTES_MAX: u64 = 8 * 1024 * 1024 * MIB;
 /// Ranges in one page of a page list.

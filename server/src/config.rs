@@ -10,6 +10,7 @@ use contract::Service;
 use contract::limits::RETENTION_DAYS_MAX;
 use contract::roles::{ROLES, Role};
 use http::account::{Account, BlobSettings, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
+use http::source::allow::AllowList;
 use http::tokens::{Assignment, Tokens};
 use serde::Deserialize;
 use tracing::level_filters::LevelFilter;
@@ -73,6 +74,9 @@ struct ServeFlags {
         hide_env_values = true
     )]
     account: Vec<String>,
+    /// A host outside this server that blobs may be copied from; may be given several times [default: none]
+    #[arg(long, value_name = "HOST[:PORT]", env = "LAZULI_COPY_SOURCE", value_delimiter = ',')]
+    copy_source: Vec<String>,
     /// A TOML file with any of these settings
     #[arg(long, value_name = "FILE", env = "LAZULI_CONFIG")]
     config: Option<PathBuf>,
@@ -112,6 +116,16 @@ struct ConfigFile {
     #[serde(default)]
     account: BTreeMap<String, AccountSettings>,
     tokens: Option<TokenSettings>,
+    #[serde(default)]
+    copy: CopySettings,
+}
+
+/// `[copy]`: what may be copied from outside this server.
+#[derive(Deserialize, Debug, Default)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct CopySettings {
+    #[serde(default)]
+    allow: Vec<String>,
 }
 
 /// `[account.NAME]`
@@ -231,6 +245,7 @@ pub struct Settings {
     pub durability: embedded::Durability,
     pub accounts: Vec<Account>,
     pub tokens: Option<Tokens>,
+    pub copy_sources: AllowList,
     pub log: LevelFilter,
     pub tls: Option<TlsFiles>,
     allow_published_key_on_network: bool,
@@ -287,6 +302,7 @@ impl Settings {
             durability,
             accounts: accounts(&flags.account, &file.account)?,
             tokens: file.tokens.map(tokens).transpose()?,
+            copy_sources: AllowList::parse(flags.copy_source.iter().chain(&file.copy.allow).map(String::as_str))?,
             log,
             tls,
             allow_published_key_on_network: flags.allow_published_key_on_network || file.allow_published_key_on_network,
@@ -402,6 +418,13 @@ mod tests {
         assert_eq!(settings.web_port, Port::Off);
         assert_eq!(settings.accounts[0].name.as_str(), "devstoreaccount1");
         assert!(settings.refuse_published_key_on_network().is_ok());
+        assert_eq!(settings.copy_sources, AllowList::default());
+    }
+
+    #[test]
+    fn copy_sources_of_flags_and_file_add_up() {
+        let settings = gather(&["--copy-source", "a:1,b"], "[copy]\nallow = [\"*.example.org\"]").expect("right");
+        assert_eq!(Ok(settings.copy_sources), AllowList::parse(["a:1", "b", "*.example.org"]));
     }
 
     #[test]
@@ -426,6 +449,8 @@ mod tests {
             (&["--blob-port", "70000"], "", "65535"),
             (&[], "blob-prot = 1", "blob-prot"),
             (&[], "log = \"loud\"", "no level"),
+            (&["--copy-source", "http://h/"], "", "no source that could be allowed"),
+            (&[], "[copy]\nallow = [\"h:x\"]", "no source that could be allowed"),
             (&[], "[account.ABC]\nkeys = [\"a2V5\"]", "lower-case"),
             (&[], "[account.abc]\nkeys = [\"a2V5\"]\ncontainer-retention-days = 366", "from 1 to 365"),
             (&[], "[tokens]\nissuers = [\"i\"]\nkeys = \"nowhere.json\"", "cannot read nowhere.json"),

@@ -64,6 +64,7 @@ async fn serve(settings: Settings, line: CommandLine) -> Result<(), String> {
 
     let app = Arc::new(App::new(shell, settings.accounts.clone()));
     app.set_tokens(settings.tokens.clone());
+    app.set_copy_sources(settings.copy_sources.clone());
     if settings.tokens.is_some() && acceptor.is_none() {
         tracing::warn!(
             "bearer tokens are configured and TLS is not: none will be accepted, they are only taken over https"
@@ -79,6 +80,9 @@ async fn serve(settings: Settings, line: CommandLine) -> Result<(), String> {
             listeners.push(listener.await.map_err(|error| error.to_string())?);
         }
     }
+    let listening = listeners.iter().map(|listener| Ok((listener.service(), listener.address()?)));
+    let listening: std::io::Result<Vec<_>> = listening.collect();
+    app.set_listening(listening.map_err(|error| format!("cannot tell where it listens: {error}"))?);
     // Before anybody is told that it is ready: a signal that nobody waits for would end the process then and there.
     let listen = |kind| signal(kind).map_err(|error| format!("cannot wait for signals: {error}"));
     let mut hangup = listen(SignalKind::hangup())?;
@@ -112,7 +116,7 @@ async fn serve(settings: Settings, line: CommandLine) -> Result<(), String> {
     Ok(())
 }
 
-/// SIGHUP: accounts, their keys and whose bearer tokens are trusted, as the file says now. Anything else in it holds from the next start;
+/// SIGHUP: accounts, their keys, whose bearer tokens are trusted and what may be copied from outside, as the file says now. Anything else in it holds from the next start;
 /// a file that cannot be used changes nothing.
 async fn read_credentials_again(app: &App, line: &CommandLine) {
     let reading = async {
@@ -126,6 +130,7 @@ async fn read_credentials_again(app: &App, line: &CommandLine) {
             tracing::info!(accounts = settings.accounts.len(), "accounts and keys were read again");
             app.set_accounts(settings.accounts);
             app.set_tokens(settings.tokens);
+            app.set_copy_sources(settings.copy_sources);
         }
         Err(error) => tracing::error!(%error, "accounts and keys stay as they are"),
     }

@@ -1,7 +1,7 @@
 //! One service of the server: from a head and a body to an answer.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use contract::{ApiVersion, ErrorCode, Refusal, Service};
@@ -18,6 +18,7 @@ use crate::request::Request;
 use crate::respond::Context;
 use crate::route::route;
 use crate::settings::Settings;
+use crate::source::allow::AllowList;
 use crate::tokens::Tokens;
 use crate::website;
 use crate::wire::{Body, Head, HeadError, Response};
@@ -30,11 +31,22 @@ pub struct App {
     /// Whose bearer tokens are trusted; nobody's unless it is configured.
     tokens: RwLock<Option<Arc<Tokens>>>,
     pub(crate) settings: Settings,
+    /// What may be copied from outside; nothing unless it is configured.
+    copy_sources: RwLock<Arc<AllowList>>,
+    /// Where this server is reached, so that it knows itself in a copy's source.
+    listening: RwLock<Arc<[(Service, SocketAddr)]>>,
 }
 
 impl App {
     pub fn new(shell: Shell, accounts: Vec<Account>) -> App {
-        let app = App { shell, accounts: RwLock::default(), tokens: RwLock::default(), settings: Settings::default() };
+        let app = App {
+            shell,
+            accounts: RwLock::default(),
+            tokens: RwLock::default(),
+            settings: Settings::default(),
+            copy_sources: RwLock::default(),
+            listening: RwLock::default(),
+        };
         app.set_accounts(accounts);
         app
     }
@@ -51,6 +63,22 @@ impl App {
 
     pub(crate) fn tokens(&self) -> Option<Arc<Tokens>> {
         self.tokens.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub fn set_copy_sources(&self, allow: AllowList) {
+        *self.copy_sources.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(allow);
+    }
+
+    pub(crate) fn copy_sources(&self) -> Arc<AllowList> {
+        self.copy_sources.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub fn set_listening(&self, listening: Vec<(Service, SocketAddr)>) {
+        *self.listening.write().unwrap_or_else(PoisonError::into_inner) = listening.into();
+    }
+
+    pub(crate) fn listening(&self) -> Arc<[(Service, SocketAddr)]> {
+        self.listening.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub fn accounts(&self) -> Vec<Arc<Account>> {

@@ -22,6 +22,7 @@ mod respond;
 mod route;
 mod service;
 mod settings;
+pub mod source;
 mod structured;
 pub mod table;
 pub mod tokens;
