@@ -23,6 +23,10 @@ pub const APPEND_BLOCK_BYTES_MAX_BEFORE_2022_11_02: u64 = 4 * MIB;
 pub const COPY_SOURCE_BYTES_MAX: usize = 2 * KIB as usize;
 /// Copy Blob From URL.
 pub const COPY_FROM_URL_BYTES_MAX: u64 = 256 * MIB;
+/// A copy that is not finished by then has failed.
+pub const COPY_PENDING_SECONDS_MAX: u64 = 14 * 24 * 3600;
+/// How often a pending copy says how far it has come.
+pub const COPY_REPORT_BYTES: u64 = 32 * MIB;
 pub const PUT_PAGES_BYTES_MAX: u64 = 4 * MIB;
 pub const PAGE_BLOB_BYTES_MAX: u64 = 8 * 1024 * 1024 * MIB;
 /// Ranges in one page of a page list.

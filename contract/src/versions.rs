@@ -37,6 +37,8 @@ impl ApiVersion {
     pub const PUT_BLOB_5000_MIB: ApiVersion = ApiVersion(20191212);
     /// Answers 401 with a challenge where older versions answered 404.
     pub const CHALLENGES: ApiVersion = ApiVersion(20191212);
+    /// Put Blob From URL, and blocks of 4000 MiB from there.
+    pub const PUT_FROM_URL: ApiVersion = ApiVersion(20200408);
     pub const APPEND_BLOCK_100_MIB: ApiVersion = ApiVersion(20221102);
     /// A hash that was sent is answered together with the other kind.
     pub const PAGE_LISTS_ARE_PAGED: ApiVersion = ApiVersion(20201002);

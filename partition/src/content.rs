@@ -18,7 +18,15 @@ pub const INLINE_BYTES_MAX: u64 = 8 * 1024;
 #[derive(Clone, Debug)]
 pub enum Content {
     Inline(Bytes),
-    Extents { pins: Vec<Pin>, bytes: u64 },
+    Extents {
+        pins: Vec<Pin>,
+        bytes: u64,
+    },
+    /// Parts of extents that another blob names, too.
+    Shared {
+        parts: Vec<(Pin, ExtentSlice)>,
+        bytes: u64,
+    },
 }
 
 impl Content {
@@ -53,7 +61,7 @@ impl Content {
     pub fn bytes(&self) -> u64 {
         match self {
             Content::Inline(bytes) => bytes.len() as u64,
-            Content::Extents { bytes, .. } => *bytes,
+            Content::Extents { bytes, .. } | Content::Shared { bytes, .. } => *bytes,
         }
     }
 
@@ -64,6 +72,30 @@ impl Content {
             Content::Extents { pins, .. } => {
                 (Bytes::new(), pins.iter().map(|pin| ExtentSlice::whole(pin.extent())).collect())
             }
+            Content::Shared { parts, .. } => (Bytes::new(), parts.iter().map(|(_, slice)| *slice).collect()),
+        }
+    }
+
+    /// To be read again, before anybody holds it.
+    pub fn reader(&self, engine: &Arc<dyn Engine>) -> ContentReader {
+        let pieces = match self {
+            Content::Inline(bytes) => vec![Piece::Inline(bytes.clone())],
+            Content::Extents { pins, .. } => {
+                pins.iter().rev().map(|pin| Piece::Slice(pin.clone(), ExtentSlice::whole(pin.extent()))).collect()
+            }
+            Content::Shared { parts, .. } => {
+                parts.iter().rev().map(|(pin, slice)| Piece::Slice(pin.clone(), *slice)).collect()
+            }
+        };
+        ContentReader { engine: engine.clone(), pieces, rest: None }
+    }
+
+    /// What keeps its extents.
+    pub fn pins(&self) -> Vec<Pin> {
+        match self {
+            Content::Inline(_) => Vec::new(),
+            Content::Extents { pins, .. } => pins.clone(),
+            Content::Shared { parts, .. } => parts.iter().map(|(pin, _)| pin.clone()).collect(),
         }
     }
 }
@@ -195,6 +227,46 @@ impl ContentReader {
         }
     }
 
+    /// What is left of it, which is `bytes` bytes, for another blob to hold: extents are named, not copied. Only what lies in records or
+    /// nowhere is written, and so little that it would lie in a record is taken out of its extent. `extents`: it must not be in a record.
+    pub async fn share(mut self, bytes: u64, extents: bool) -> Result<Content, Fault> {
+        let engine = self.engine.clone();
+        if bytes <= INLINE_BYTES_MAX {
+            let mut content = BytesMut::with_capacity(bytes as usize);
+            while let Some(piece) = self.next().await? {
+                content.extend_from_slice(&piece);
+            }
+            let mut content = content.freeze();
+            if !extents {
+                return Ok(Content::Inline(content));
+            }
+            return Content::receive_extents(engine.as_ref(), &mut Held(&mut content)).await.map_err(fault);
+        }
+        let mut parts: Vec<(Pin, ExtentSlice)> = Vec::new();
+        loop {
+            if self.pieces.is_empty() {
+                self.refill().await?;
+            }
+            match self.pieces.pop() {
+                None => return Ok(Content::Shared { parts, bytes }),
+                Some(Piece::Slice(pin, slice)) => match parts.last_mut() {
+                    Some((_, last)) if last.extent == slice.extent && last.offset + last.bytes == slice.offset => {
+                        last.bytes += slice.bytes;
+                    }
+                    _ => parts.push((pin, slice)),
+                },
+                Some(piece) => {
+                    self.pieces.push(piece);
+                    let mut stretch = Stretch(&mut self);
+                    while let Some(pin) = engine.write_extent(&mut stretch, EXTENT_BYTES_MAX).await.map_err(fault)? {
+                        let slice = ExtentSlice::whole(pin.extent());
+                        parts.push((pin, slice));
+                    }
+                }
+            }
+        }
+    }
+
     /// All of it, if it lies in memory already, in one piece.
     pub fn into_inline(mut self) -> Result<Bytes, ContentReader> {
         match self.pieces.as_slice() {
@@ -205,5 +277,60 @@ impl ContentReader {
             },
             _ => Err(self),
         }
+    }
+}
+
+/// Bytes at hand.
+struct Held<'a>(&'a mut Bytes);
+
+impl Source for Held<'_> {
+    fn next(&mut self, bytes_max: usize) -> BoxFuture<'_, Result<Option<Bytes>, SourceError>> {
+        let take = bytes_max.min(self.0.len());
+        let bytes = Some(self.0.split_to(take)).filter(|bytes| !bytes.is_empty());
+        Box::pin(std::future::ready(Ok(bytes)))
+    }
+}
+
+/// What lies in no extent, up to the next that does.
+struct Stretch<'a>(&'a mut ContentReader);
+
+impl Source for Stretch<'_> {
+    fn next(&mut self, bytes_max: usize) -> BoxFuture<'_, Result<Option<Bytes>, SourceError>> {
+        Box::pin(async move {
+            let reader = &mut *self.0;
+            if reader.pieces.is_empty() {
+                reader.refill().await.map_err(|fault| SourceError(Box::new(fault)))?;
+            }
+            match reader.pieces.last() {
+                Some(Piece::Inline(_) | Piece::Zeros(_)) => Source::next(reader, bytes_max).await,
+                _ => Ok(None),
+            }
+        })
+    }
+}
+
+/// Stored content as a source: to be hashed, or written again.
+impl Source for ContentReader {
+    fn next(&mut self, bytes_max: usize) -> BoxFuture<'_, Result<Option<Bytes>, SourceError>> {
+        Box::pin(async move {
+            let piece = ContentReader::next(self).await.map_err(|fault| SourceError(Box::new(fault)))?;
+            let Some(mut bytes) = piece else { return Ok(None) };
+            let taken = bytes.split_to(bytes_max.min(bytes.len()));
+            if !bytes.is_empty() {
+                self.pieces.push(Piece::Inline(bytes));
+            }
+            Ok(Some(taken))
+        })
+    }
+}
+
+/// Sources that read stored content fail as storage does.
+fn fault(error: ExtentError) -> Fault {
+    match error {
+        ExtentError::Fault(fault) => fault,
+        ExtentError::Source(SourceError(error)) => match error.downcast::<Fault>() {
+            Ok(fault) => *fault,
+            Err(error) => Fault::Other { doing: "reading content".into(), detail: error.to_string() },
+        },
     }
 }

@@ -4,6 +4,7 @@
 //! |-----------|-----------------------------------|----------------|---------------------------------------|
 //! | system    | `s`                               | by purpose     | CEILING                               |
 //! | account   | `a` account                       | service letter | PROPERTIES                            |
+//! |           |                                   | `copies`       | PENDING_COPIES                        |
 //! | directory | `d` service account               | name           | HEAD, TOMBSTONE, KEPT                 |
 //! | container | `b` account 0x00 incarnation (16) | blob name      | HEAD, BODY, BLOCKS, STAGED, PAST, ... |
 //! | queue     | `q` account 0x00 incarnation (16) | empty          | VISIBLE, POINTER, TEXT, EXPIRY, STATE |
@@ -31,6 +32,8 @@ pub mod account {
     use engine::Family;
     /// The settings of a service, key empty.
     pub const PROPERTIES: Family = Family(1);
+    /// One record per copy from outside that is under way; the key is its id.
+    pub const PENDING_COPIES: Family = Family(2);
 }
 
 /// Families of an account's directory of one service.
@@ -103,6 +106,11 @@ pub fn service_partition(account: &AccountName, service: Service) -> PartitionId
     id.put_u8(b'a');
     id.put_slice(account.as_str().as_bytes());
     PartitionId { group: GroupId(id.freeze()), key: Bytes::from(service.letter().to_string()) }
+}
+
+/// Where an account notes its copies from outside.
+pub fn copies_partition(account: &AccountName) -> PartitionId {
+    PartitionId { key: Bytes::from_static(b"copies"), ..service_partition(account, Service::Blob) }
 }
 
 /// The group in which an account's containers, queues, tables or shares are listed.

@@ -8,6 +8,7 @@ pub mod blob;
 pub mod blocks;
 pub mod container;
 pub mod kept;
+pub mod note;
 pub mod past;
 pub mod queue;
 pub mod service;

@@ -80,7 +80,10 @@ async fn serve(settings: Settings, line: CommandLine) -> Result<(), String> {
             listeners.push(listener.await.map_err(|error| error.to_string())?);
         }
     }
-    let listening = listeners.iter().map(|listener| Ok((listener.service(), listener.address()?)));
+    let listening = listeners.iter().filter_map(|listener| match listener.served() {
+        Served::Service(service) => Some(listener.address().map(|address| (service, address))),
+        Served::Websites => None,
+    });
     let listening: std::io::Result<Vec<_>> = listening.collect();
     app.set_listening(listening.map_err(|error| format!("cannot tell where it listens: {error}"))?);
     // Before anybody is told that it is ready: a signal that nobody waits for would end the process then and there.
@@ -92,7 +95,11 @@ async fn serve(settings: Settings, line: CommandLine) -> Result<(), String> {
     let (drain, draining) = watch::channel(false);
     let running: Vec<_> =
         listeners.into_iter().map(|listener| tokio::spawn(listener.run(draining.clone(), DRAIN_GRACE))).collect();
-    let sweepers = [tokio::spawn(sweep(app.clone())), tokio::spawn(tidy(app.clone()))];
+    let background = [
+        tokio::spawn(sweep(app.clone())),
+        tokio::spawn(tidy(app.clone())),
+        tokio::spawn(http::copies::run(app.clone())),
+    ];
     loop {
         tokio::select! {
             _ = terminate.recv() => break,
@@ -105,10 +112,10 @@ async fn serve(settings: Settings, line: CommandLine) -> Result<(), String> {
     for listener in running {
         let _ = listener.await; // a listener that panicked has nothing left to finish
     }
-    // Not before: a request may wait for a commit that a sweeper leads.
-    for sweeper in sweepers {
-        sweeper.abort();
-        let _ = sweeper.await; // it was told to stop
+    // Not before: a request may wait for a commit that one of them leads.
+    for task in background {
+        task.abort();
+        let _ = task.await; // it was told to stop
     }
     drop(app);
     let closing = tokio::task::spawn_blocking(move || engine.close());

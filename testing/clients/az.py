@@ -166,6 +166,14 @@ def blobs():
     expect("names", [blob["name"] for blob in az("blob list --container-name files --prefix a/")], ["a/b"])
     expect("exists", [az(f"blob exists {named} {name}")["exists"] for name in ("a/b", "absent")], [True, False])
 
+    # Left to itself it looks for the source in the cloud, whatever the connection string says.
+    to = "--destination-container files --destination-blob copy"
+    az(f"blob copy start {to}", "--source-uri", f"{os.environ['LAZULI_BLOB_ENDPOINT']}/files/a/b")
+    shown = az(f"blob show {named} copy")["properties"]["copy"]
+    expect("copied", shown["status"], "success")
+    az(f"blob copy cancel {to}", "--copy-id", shown["id"], fails=True)
+    az(f"blob delete {named} copy")
+
     expect("metadata", az(f"blob metadata show {named} a/b"), {"of": "az"})
     az(f"blob metadata update {named} a/b --metadata k=v")
     expect("metadata", az(f"blob metadata show {named} a/b"), {"k": "v"})

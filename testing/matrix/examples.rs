@@ -6,7 +6,7 @@ use contract::roles::ROLES;
 use contract::{OperationId, Service};
 use env::{Clock, Timestamp};
 use http::account::{Account, BlobSettings};
-use testing::{Answer, Issuer, Request, World};
+use testing::{Answer, Issuer, Outside, Request, World};
 
 /// Pages of `http://page` may ask for anything that the example of a preflight asks for.
 const PROPERTIES: &str = "<StorageServiceProperties><Cors><CorsRule><AllowedOrigins>http://page</AllowedOrigins>\
@@ -34,9 +34,18 @@ pub async fn world() -> World {
     ] {
         assert_eq!(world.send(&request).await.status, 201);
     }
+    for request in [
+        Request::new("PUT open?restype=container").header("x-ms-blob-public-access", "blob"),
+        Request::new("PUT open/source").header("x-ms-blob-type", "BlockBlob").body(vec![b's'; 1024]),
+    ] {
+        assert_eq!(world.send(&request).await.status, 201);
+    }
     world.clock.advance_seconds(10);
     world
 }
+
+/// What copies are made of.
+const SOURCE: &str = "http://127.0.0.1:10000/devstoreaccount1/open/source";
 
 /// The world with a blob of the type that the row works on.
 pub async fn world_of(row: &Operation) -> World {
@@ -50,7 +59,8 @@ pub async fn world_of(row: &Operation) -> World {
         let blob = BlobSettings { immutable_storage: true, ..BlobSettings::default() };
         world.app.set_accounts(vec![Account { blob, ..Account::development() }]);
     }
-    let appends = [OperationId::PutAppendBlob, OperationId::AppendBlock, OperationId::SealAppendBlob];
+    use OperationId::{AppendBlock, AppendBlockFromUrl, PutAppendBlob, SealAppendBlob};
+    let appends = [PutAppendBlob, AppendBlock, AppendBlockFromUrl, SealAppendBlob];
     if appends.contains(&row.id) {
         let put = Request::new("PUT box/b").header("x-ms-blob-type", "AppendBlob");
         assert_eq!(world.send(&Request::new("DELETE box/b")).await.status, 202);
@@ -68,6 +78,7 @@ pub async fn world_of(row: &Operation) -> World {
     let pages = [
         OperationId::PutPageBlob,
         OperationId::PutPages,
+        OperationId::PutPagesFromUrl,
         OperationId::ClearPages,
         OperationId::GetPageRanges,
         OperationId::GetPageRangesDiff,
@@ -93,6 +104,14 @@ pub async fn prepared(row: &Operation) -> World {
     let acquires = matches!(row.id, OperationId::AcquireBlobLease | OperationId::AcquireContainerLease);
     if row.lease == LeaseCheck::Acts && !acquires {
         lease(&world, row).await;
+    }
+    if row.id == OperationId::AbortCopyBlob {
+        // Nobody runs it: it stays pending.
+        let outside = Outside::serve("content").await;
+        outside.allow(&world);
+        let start = Request::new("PUT box/b").header("x-ms-copy-source", outside.url("content"));
+        let answer = world.send(&start).await;
+        assert_eq!(answer.header("x-ms-copy-id"), Some(COPY_ID), "{}", answer.text());
     }
     world
 }
@@ -123,6 +142,9 @@ pub async fn send(world: &World, row: &Operation, request: &Request) -> Answer {
     let token = issuer.token(&Issuer::claims(world.clock.now()));
     world.send_secure(&request.clone().with_bearer(&token)).await
 }
+
+/// What the scripted ids make of the copy that `prepared` begins.
+const COPY_ID: &str = "00000000-0000-0000-0000-00000000001b";
 
 /// What the scripted ids make of the message in `line`.
 const MESSAGE_ID: &str = "00000000-0000-0000-0000-000000000010";
@@ -181,6 +203,11 @@ pub fn example(row: &Operation) -> Request {
         PutPageBlob => {
             Request::new("PUT box/b").header("x-ms-blob-type", "PageBlob").header("x-ms-blob-content-length", "512")
         }
+        PutPagesFromUrl => Request::new("PUT box/b?comp=page")
+            .header("x-ms-page-write", "update")
+            .header("x-ms-range", "bytes=0-511")
+            .header("x-ms-source-range", "bytes=512-1023")
+            .header("x-ms-copy-source", SOURCE),
         PutPages => Request::new("PUT box/b?comp=page")
             .header("x-ms-page-write", "update")
             .header("x-ms-range", "bytes=512-1023")
@@ -197,6 +224,18 @@ pub fn example(row: &Operation) -> Request {
         SealAppendBlob => Request::new("PUT box/b?comp=seal"),
         PutBlock => Request::new("PUT box/b?comp=block&blockid=YQ==").body("block"),
         PutBlockList => Request::new("PUT box/b?comp=blocklist").body("<BlockList />"),
+        PutBlockFromUrl => Request::new("PUT box/b?comp=block&blockid=YQ==").header("x-ms-copy-source", SOURCE),
+        AppendBlockFromUrl => Request::new("PUT box/b?comp=appendblock").header("x-ms-copy-source", SOURCE),
+        PutBlobFromUrl => {
+            Request::new("PUT box/b").header("x-ms-blob-type", "BlockBlob").header("x-ms-copy-source", SOURCE)
+        }
+        CopyBlob => Request::new("PUT box/b").header("x-ms-copy-source", SOURCE),
+        CopyBlobFromUrl => {
+            Request::new("PUT box/b").header("x-ms-requires-sync", "true").header("x-ms-copy-source", SOURCE)
+        }
+        AbortCopyBlob => {
+            Request::new(&format!("PUT box/b?comp=copy&copyid={COPY_ID}")).header("x-ms-copy-action", "abort")
+        }
         GetBlockList => Request::new("GET box/b?comp=blocklist&blocklisttype=all"),
         GetBlobMetadata => Request::new("GET box/b?comp=metadata"),
         SetBlobMetadata => Request::new("PUT box/b?comp=metadata").header("x-ms-meta-a", "1"),

@@ -3,6 +3,7 @@
 
 pub mod fuzz;
 mod issuer;
+mod outside;
 pub mod raw;
 mod request;
 mod sas;
@@ -11,6 +12,7 @@ pub mod sim;
 mod world;
 
 pub use issuer::{Issuer, PRINCIPAL, TENANT};
+pub use outside::Outside;
 pub use request::{ACCOUNT, Answer, KEY, Request, sign};
 pub use sas::{AccountSas, DelegationKey, ServiceSas};
 pub use world::World;

@@ -11,6 +11,7 @@ use partition::{Failure, Shell};
 use crate::account::Account;
 use crate::address::Address;
 use crate::auth;
+use crate::copies::Copies;
 use crate::cors;
 use crate::dispatch::dispatch;
 use crate::query::Query;
@@ -33,6 +34,7 @@ pub struct App {
     pub(crate) settings: Settings,
     /// What may be copied from outside; nothing unless it is configured.
     copy_sources: RwLock<Arc<AllowList>>,
+    pub(crate) copies: Copies,
     /// Where this server is reached, so that it knows itself in a copy's source.
     listening: RwLock<Arc<[(Service, SocketAddr)]>>,
 }
@@ -45,6 +47,7 @@ impl App {
             tokens: RwLock::default(),
             settings: Settings::default(),
             copy_sources: RwLock::default(),
+            copies: Copies::default(),
             listening: RwLock::default(),
         };
         app.set_accounts(accounts);
@@ -176,7 +179,12 @@ impl App {
         done
     }
 
-    fn address(&self, service: Service, tls: bool, head: &Head) -> Result<(Address, Query, Arc<Account>), Refusal> {
+    pub(crate) fn address(
+        &self,
+        service: Service,
+        tls: bool,
+        head: &Head,
+    ) -> Result<(Address, Query, Arc<Account>), Refusal> {
         let host = head.header("host").unwrap_or_default();
         let knows = |name: &str| self.account(name).is_some();
         let (address, query) = Address::parse(service, head.target(), host, tls, knows)?;

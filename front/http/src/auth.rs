@@ -34,6 +34,11 @@ pub enum Credential {
 }
 
 impl Credential {
+    /// May it be held against another blob of the account than the one it came with? A token of one container or blob is only that.
+    pub fn reaches_beyond(&self) -> bool {
+        matches!(self, Credential::AccountKey | Credential::AccountSas(_) | Credential::Token(_))
+    }
+
     /// The table and keys it is for, if it is not for all of them.
     pub fn table_scope(&self) -> Option<&TableScope> {
         match self {

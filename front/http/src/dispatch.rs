@@ -7,8 +7,8 @@ use partition::Failure;
 use crate::app::App;
 use crate::auth::{Credential, Grant};
 use crate::blob::{
-    acl, append, batch, block, change, container, expiry, immutability, lease, list, page, read, snapshot, staging,
-    tags, tier,
+    acl, append, batch, block, change, container, copy, expiry, from_url, immutability, lease, list, page, read,
+    snapshot, staging, tags, tier,
 };
 use crate::queue::{self, messages};
 use crate::request::Request;
@@ -80,6 +80,13 @@ pub async fn dispatch(
         GetPageRanges | GetPageRangesDiff | GetPageRangesDiffByUrl => page::list(shell, request, row).await,
         AppendBlock => append::append(shell, request, row, body).await,
         SealAppendBlob => append::seal(shell, request, row).await,
+        CopyBlob => copy::copy(app, request, row, credential, grant).await,
+        CopyBlobFromUrl => copy::copy_from_url(app, request, row, grant).await,
+        PutBlobFromUrl => copy::put_from_url(app, request, row, grant).await,
+        AbortCopyBlob => copy::abort(app, request, row).await,
+        PutBlockFromUrl => from_url::put_block(app, request, row, grant).await,
+        AppendBlockFromUrl => from_url::append(app, request, row).await,
+        PutPagesFromUrl => from_url::put_pages(app, request, row).await,
         PutBlock => staging::put_block(shell, request, row, grant, body).await,
         PutBlockList => staging::put_block_list(shell, request, row, grant, body).await,
         GetBlockList => staging::get_block_list(shell, request, row).await,

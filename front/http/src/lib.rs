@@ -9,6 +9,7 @@ mod app;
 mod auth;
 mod blob;
 mod body;
+pub mod copies;
 mod cors;
 mod dispatch;
 mod listen;

@@ -172,6 +172,15 @@ impl Request<'_> {
 
     /// The four are read from the headers of these names; none are if there are no names.
     fn conditions(&self, names: Option<[&'static str; 4]>) -> Result<Conditions, Refusal> {
+        self.conditions_named(names, "x-ms-if-tags")
+    }
+
+    /// The same, and the expression on tags from a header of its own.
+    pub fn conditions_named(
+        &self,
+        names: Option<[&'static str; 4]>,
+        of_tags: &'static str,
+    ) -> Result<Conditions, Refusal> {
         let etag = |name: &'static str| {
             let values: Vec<&str> = self.head.headers(name).collect();
             if values.is_empty() {
@@ -198,7 +207,7 @@ impl Request<'_> {
             };
             single(name)?.map(parse).transpose()
         };
-        let if_tags = tags("x-ms-if-tags")?;
+        let if_tags = tags(of_tags)?;
         let Some([matching, none_matching, modified, unmodified]) = names else {
             return Ok(Conditions { if_tags, ..Conditions::default() });
         };

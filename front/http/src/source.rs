@@ -3,6 +3,8 @@
 //! Own sources are read in the process and never over the network; outside ones are reached only through `outside`.
 
 pub mod allow;
+pub mod content;
+pub mod origin;
 pub mod outside;
 
 use std::net::{IpAddr, SocketAddr};

@@ -88,6 +88,7 @@ impl Command for AppendBlock {
         let (offset, bytes, blocks) = (head.content_bytes, self.content.bytes(), blocks + 1);
         head.etag = ETag::next(Some(head.etag), moment.tick);
         head.last_modified = moment.now;
+        head.copy = None;
         head.content_bytes += bytes;
         head.kind = BlobKind::Append { blocks, sealed };
         head.lease = after_write(head.lease.take(), moment.now);

@@ -165,6 +165,16 @@ impl Stored {
         copies.collect()
     }
 
+    /// The same body as runs, to be put in any place.
+    pub fn into_runs(self, place: &Place) -> Result<Vec<Run>, Fault> {
+        let run = |(key, record): (Bytes, Option<Record>)| {
+            let Record { value, slices, .. } = record.ok_or_else(|| corrupt("a body that is not there", &key))?;
+            let end = if key == place.prefix { None } else { Some(place.run_end(&key)?) };
+            Ok(Run { end, value, slices })
+        };
+        self.records.into_iter().map(run).collect()
+    }
+
     /// What is in them, in order.
     pub fn records(&self) -> impl Iterator<Item = &Record> {
         self.records.iter().filter_map(|(_, record)| record.as_ref())

@@ -128,6 +128,7 @@ impl Command for ChangeBlob {
             (Change::Metadata(metadata), _) => head.metadata = metadata.clone(),
             (Change::Properties(properties), _) => head.properties = properties.clone(),
         }
+        head.copy = None;
         head.etag = ETag::next(Some(head.etag), moment.tick);
         head.last_modified = moment.now;
         if let Some(whole) = records.1 {

@@ -287,6 +287,18 @@ impl Whole {
         writes
     }
 
+    /// The same, and these committed blocks.
+    pub(super) fn replace(&self, new: Vec<body::Run>, blocks: Option<Bytes>) -> Vec<Write> {
+        let mut writes = self.body.replace(&Place::CURRENT, new);
+        match (blocks, &self.blocks) {
+            (Some(blocks), _) => writes.push(body::put_block_list(&Place::CURRENT, blocks)),
+            (None, Some(_)) => writes.push(body::delete_block_list(&Place::CURRENT)),
+            (None, None) => {}
+        }
+        writes.extend(self.staged.clear());
+        writes
+    }
+
     /// Keeps the current state before another takes its place, if it is to be kept.
     pub(super) fn keep_overwritten(&self, keeping: Keeping, moment: Moment) -> Vec<Write> {
         let Some(head) = self.there(moment.now) else { return Vec::new() };

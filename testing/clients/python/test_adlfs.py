@@ -177,7 +177,6 @@ def test_metadata(fs, box):
     assert fs.getxattr(f"{box}/b", "colour") == "blue"
 
 
-@pytest.mark.gap("Copy Blob is not built")
 def test_copying_and_moving(fs, tree):
     fs.cp(f"{tree}/a.txt", f"{tree}/copied/a.txt")
     assert fs.cat_file(f"{tree}/copied/a.txt") == b"a"

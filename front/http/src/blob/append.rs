@@ -69,7 +69,7 @@ pub async fn seal(shell: &Shell, request: &Request<'_>, row: &'static Operation)
     Ok(response)
 }
 
-fn number(request: &Request<'_>, name: &'static str) -> Result<Option<u64>, Refusal> {
+pub fn number(request: &Request<'_>, name: &'static str) -> Result<Option<u64>, Refusal> {
     let parse = |text: &str| text.parse().map_err(|_| Refusal::bad_header(name, text));
     request.header(name).map(parse).transpose()
 }

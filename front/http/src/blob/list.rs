@@ -13,6 +13,7 @@ use partition::record::{BlobKind, PublicAccess};
 use partition::{Failure, Shell};
 
 use super::container::{parse_version, version_text};
+use super::copy::list_copy;
 use super::lease::shown;
 use super::read::DEFAULT_CONTENT_TYPE;
 use super::tags::put_tags;
@@ -219,6 +220,9 @@ fn put_blob(xml: &mut XmlWriter, request: &Request<'_>, name: &str, blob: &Liste
     }
     if is_current {
         put_lease(xml, head.lease.as_ref(), request.now);
+    }
+    if request.query.words("include").any(|word| word == "copy") {
+        list_copy(xml, head.copy.as_ref());
     }
     xml.element("ServerEncrypted", "true");
     if !head.tags.is_empty() {

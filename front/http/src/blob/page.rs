@@ -213,7 +213,7 @@ fn snapshot_of_url(request: &Request<'_>) -> Result<Since, Refusal> {
     Ok(Since { snapshot: moment.ticks() })
 }
 
-fn put_sequence(response: &mut Response, kind: BlobKind) {
+pub fn put_sequence(response: &mut Response, kind: BlobKind) {
     if let BlobKind::Page { sequence, .. } = kind {
         response.header("x-ms-blob-sequence-number", sequence.to_string());
     }
@@ -255,7 +255,7 @@ fn sequence_action(request: &Request<'_>) -> Result<Option<SequenceAction>, Refu
     }
 }
 
-fn sequence_conditions(request: &Request<'_>) -> Result<SequenceConditions, Refusal> {
+pub fn sequence_conditions(request: &Request<'_>) -> Result<SequenceConditions, Refusal> {
     let number = |name: &'static str| {
         let parse = |text: &str| match text.parse::<u64>() {
             Ok(number) => Ok(number),
@@ -273,7 +273,7 @@ fn sequence_conditions(request: &Request<'_>) -> Result<SequenceConditions, Refu
 }
 
 /// The range of a write: both ends, whole pages.
-fn pages(request: &Request<'_>) -> Result<Pages, Refusal> {
+pub fn pages(request: &Request<'_>) -> Result<Pages, Refusal> {
     let (name, text) = match (request.header("x-ms-range"), request.header("range")) {
         (Some(text), _) => ("x-ms-range", text),
         (None, Some(text)) => ("Range", text),

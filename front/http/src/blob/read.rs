@@ -11,6 +11,7 @@ use partition::blob::read::{self as model, Part, Range};
 use partition::blob::state::State;
 use partition::{ContentReader, Failure, Shell};
 
+use super::copy::put_copy;
 use super::{immutability, moment, put_kind, put_lease, put_metadata, stamp, tier};
 use crate::auth::Grant;
 use crate::request::Request;
@@ -154,6 +155,7 @@ fn put_head(response: &mut Response, request: &Request<'_>, grant: Grant, state:
     if !head.tags.is_empty() {
         response.header("x-ms-tag-count", head.tags.len().to_string());
     }
+    put_copy(response, head.copy.as_ref());
     response.header("x-ms-server-encrypted", "true");
     put_metadata(response, &head.metadata);
 }

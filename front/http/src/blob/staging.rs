@@ -31,9 +31,7 @@ pub async fn put_block(
     let (name, blob) = (request.container()?, request.blob()?);
     refuse_unbuilt(request, &UNBUILT_ON_WRITE, &[])?;
     request.refuse_past()?;
-    let text = request.query.get("blockid").ok_or_else(|| Refusal::missing_query("blockid"))?;
-    let id = block_id(text)
-        .ok_or_else(|| Refusal::bad_query("blockid", text, "Not a valid base64 string, or longer than 64 bytes."))?;
+    let id = parse_block_id(request)?;
     let framing = limit_body(request, body, block_bytes_max(request.version))?;
     if request.head.body == BodyKind::Length(0) {
         return Err(Refusal::bad_header("Content-Length", "0").into());
@@ -142,6 +140,12 @@ fn block_bytes_max(version: ApiVersion) -> u64 {
     } else {
         limits::BLOCK_BYTES_MAX_BEFORE_2016_05_31
     }
+}
+
+pub fn parse_block_id(request: &Request<'_>) -> Result<Bytes, Refusal> {
+    let text = request.query.get("blockid").ok_or_else(|| Refusal::missing_query("blockid"))?;
+    block_id(text)
+        .ok_or_else(|| Refusal::bad_query("blockid", text, "Not a valid base64 string, or longer than 64 bytes."))
 }
 
 /// 1 to 64 bytes in Base64.

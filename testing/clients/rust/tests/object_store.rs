@@ -150,6 +150,20 @@ async fn listing() {
     assert_eq!(below.objects.len(), 2);
 }
 
+#[tokio::test]
+async fn copies() {
+    let store = store("copies").await;
+    let (from, to) = (Path::from("dir/from ü"), Path::from("to"));
+    store.put(&from, payload(b"content")).await.expect("put");
+    store.copy(&from, &to).await.expect("copied");
+    assert_eq!(read(&store, &to).await, "content");
+    store.copy_if_not_exists(&from, &Path::from("once")).await.expect("copied");
+    let again = store.copy_if_not_exists(&from, &Path::from("once")).await;
+    assert!(matches!(again, Err(Error::AlreadyExists { .. })), "{again:?}");
+    let absent = store.copy(&Path::from("absent"), &to).await;
+    assert!(matches!(absent, Err(Error::NotFound { .. })), "{absent:?}");
+}
+
 /// This client deletes through Blob Batch, even a single blob.
 #[tokio::test]
 async fn delete() {

@@ -1,0 +1,190 @@
+//! The source of a request, found and authorized: what reading it as a request of its own would be allowed, copying it is.
+
+use std::sync::Arc;
+
+use contract::names::{BlobName, ContainerName};
+use contract::operations::{Operation, OperationId};
+use contract::{ErrorCode, Refusal, Service};
+use partition::Failure;
+use partition::blob::Which;
+use partition::blob::copy::{SourceExpectation, cannot_verify};
+
+use super::SourceUrl;
+use crate::account::Account;
+use crate::app::App;
+use crate::auth::{self, Credential};
+use crate::request::Request;
+use crate::route::route;
+use crate::wire::Head;
+
+const AUTHORIZATION: &str = "x-ms-copy-source-authorization";
+const IF_TAGS: &str = "x-ms-source-if-tags";
+
+/// Where a source is.
+pub enum Origin {
+    Own(OwnSource),
+    Outside(OutsideSource),
+}
+
+/// A blob of this server that the request may read.
+pub struct OwnSource {
+    pub account: Arc<Account>,
+    pub container: ContainerName,
+    pub blob: BlobName,
+    pub which: Which,
+    pub url: SourceUrl,
+}
+
+impl OwnSource {
+    /// Is it a state of the blob that the request writes to?
+    pub fn is_of(&self, request: &Request<'_>, container: &ContainerName, blob: &BlobName) -> bool {
+        self.account.name == request.account.name && self.container == *container && self.blob == *blob
+    }
+}
+
+/// Something that the list has not been asked about yet.
+pub struct OutsideSource {
+    pub url: SourceUrl,
+    /// `Bearer …`, to be sent along.
+    pub authorization: Option<String>,
+}
+
+/// Finds what `x-ms-copy-source` names. `own` is the request's own credential, where that is enough for its own account's blobs.
+pub async fn find(app: &App, request: &Request<'_>, own: Option<&Credential>) -> Result<Origin, Failure> {
+    let url = request.header(SourceUrl::HEADER).ok_or_else(|| Refusal::missing_header(SourceUrl::HEADER))?;
+    let url = SourceUrl::parse(url)?;
+    let authorization = authorization(request)?;
+    let host = request.head.header("host").unwrap_or_default();
+    match url.own(request.service, host, &app.listening()) {
+        None => Ok(Origin::Outside(OutsideSource { url, authorization })),
+        Some(Service::Blob) => {
+            let source = read_as_request(app, request, &url, authorization.as_deref(), own).await;
+            Ok(Origin::Own(source.map_err(unreadable)?))
+        }
+        // Files are not built; nobody copies messages and entities.
+        Some(Service::File) => {
+            Err(Refusal::from(ErrorCode::NotImplemented).with("HeaderName", SourceUrl::HEADER).into())
+        }
+        Some(_) => Err(Refusal::bad_header(SourceUrl::HEADER, url.as_str()).into()),
+    }
+}
+
+fn authorization(request: &Request<'_>) -> Result<Option<String>, Refusal> {
+    match request.header(AUTHORIZATION) {
+        None => Ok(None),
+        Some(value) if value.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("bearer ")) => {
+            Ok(Some(format!("Bearer {}", value[7..].trim())))
+        }
+        // A secret is not repeated.
+        Some(_) => Err(Refusal::bad_header(AUTHORIZATION, "only Bearer is taken")),
+    }
+}
+
+/// The GET that reading the source would be, through the same stages.
+async fn read_as_request(
+    app: &App,
+    request: &Request<'_>,
+    url: &SourceUrl,
+    authorization: Option<&str>,
+    own: Option<&Credential>,
+) -> Result<OwnSource, Failure> {
+    let mut text = format!("GET {} HTTP/1.1\r\nHost: {}\r\n", url.target(), url.authority());
+    text.push_str(&format!("x-ms-version: {}\r\n", request.version));
+    if let Some(authorization) = authorization {
+        text.push_str(&format!("Authorization: {authorization}\r\n"));
+    }
+    // Asking about tags takes the right to read them.
+    let copies_tags =
+        request.header("x-ms-copy-source-tag-option").is_some_and(|value| value.eq_ignore_ascii_case("copy"));
+    if copies_tags || request.header(IF_TAGS).is_some() {
+        text.push_str("x-ms-if-tags: a = 'a'\r\n");
+    }
+    text.push_str("\r\n");
+    let bad = || Refusal::bad_header(SourceUrl::HEADER, url.as_str());
+    let (head, _) = Head::parse(text.as_bytes()).ok().flatten().ok_or_else(bad)?;
+    // A token came the way the request came; a SAS is as good as the address it stands in.
+    let tls = request.tls || authorization.is_none() && url.https;
+    let (address, query, account) = app.address(Service::Blob, tls, &head)?;
+    let source = Request {
+        service: Service::Blob,
+        head: &head,
+        address,
+        query,
+        account,
+        settings: request.settings.clone(),
+        version: request.version,
+        client: request.client,
+        tls,
+        id: request.id,
+        now: request.now,
+    };
+    let row = route(&source)?;
+    if row.id != OperationId::GetBlob {
+        return Err(bad().into());
+    }
+    let tokens = app.tokens();
+    let tokens = tokens.as_deref();
+    let brought = auth::authenticate(&app.shell, tokens, &source).await?;
+    let own = own.filter(|own| source.account.name == request.account.name && own.reaches_beyond());
+    let allowed = auth::authorize(&app.shell, tokens, &source, row, &brought).await;
+    match (allowed, own) {
+        // Nothing was brought for the source, and it is not public.
+        (Err(_), Some(own)) if matches!(brought, Credential::Anonymous) => {
+            auth::authorize(&app.shell, tokens, &source, row, own).await?
+        }
+        (allowed, _) => allowed?,
+    };
+    let (container, blob, which) = (source.container()?, source.blob()?, source.which()?);
+    Ok(OwnSource { account: source.account.clone(), container, blob, which, url: url.clone() })
+}
+
+/// What kept the source from being read, as the copy's own refusal: the source's status, and its code in a header.
+pub fn unreadable(failure: Failure) -> Failure {
+    match failure {
+        Failure::Refused(refusal) if is_the_copys(refusal.code) => refusal.into(),
+        Failure::Refused(refusal) => cannot_verify(refusal.status, Some(refusal.code.name()), refusal.message()).into(),
+        Failure::Gone => {
+            let code = ErrorCode::ContainerNotFound;
+            cannot_verify(code.status(), Some(code.name()), code.message()).into()
+        }
+        fault => fault,
+    }
+}
+
+/// Refusals that were worded for the copy already.
+fn is_the_copys(code: ErrorCode) -> bool {
+    use ErrorCode::*;
+    matches!(
+        code,
+        InvalidHeaderValue
+            | CannotVerifyCopySource
+            | SourceConditionNotMet
+            | RequestBodyTooLarge
+            | InvalidSourceBlobType
+            | UnsatisfiableCondition
+    )
+}
+
+/// `x-ms-source-if-…`.
+pub fn expectation(request: &Request<'_>, row: &'static Operation) -> Result<SourceExpectation, Refusal> {
+    let judges_tags = matches!(row.id, OperationId::CopyBlob | OperationId::PutBlobFromUrl);
+    if request.header(IF_TAGS).is_some() && !judges_tags {
+        return Err(Refusal::from(ErrorCode::ConditionHeadersNotSupported).with("HeaderName", IF_TAGS));
+    }
+    let names = [
+        "x-ms-source-if-match",
+        "x-ms-source-if-none-match",
+        "x-ms-source-if-modified-since",
+        "x-ms-source-if-unmodified-since",
+    ];
+    let conditions = request.conditions_named(Some(names), IF_TAGS)?;
+    Ok(SourceExpectation {
+        operation: row,
+        version: request.version,
+        conditions,
+        takes_archived: false,
+        only_blocks: false,
+        bytes_max: u64::MAX,
+        seen: None,
+    })
+}

@@ -1,0 +1,89 @@
+//! A pending copy as it is noted, to be found again after a restart.
+
+use bytes::Bytes;
+use engine::{Fault, GroupId};
+use env::Timestamp;
+
+use super::{FieldReader, FieldWriter, corrupt, read_text, read_u64};
+
+const SHAPE: u8 = 15;
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PendingCopy {
+    /// The container of the destination, as it was when the copy began.
+    pub group: GroupId,
+    pub blob: String,
+    /// With all that it takes to read it.
+    pub source: String,
+    /// The source's, when the copy began; it must stay.
+    pub etag: Option<String>,
+    pub started: Timestamp,
+}
+
+mod tag {
+    pub const GROUP: u8 = 1;
+    pub const BLOB: u8 = 2;
+    pub const SOURCE: u8 = 3;
+    pub const ETAG: u8 = 4;
+    pub const STARTED: u8 = 5;
+}
+
+impl PendingCopy {
+    pub fn encode(&self) -> Bytes {
+        let mut fields = FieldWriter::new(SHAPE);
+        fields.bytes(tag::GROUP, &self.group.0);
+        fields.text(tag::BLOB, Some(&self.blob));
+        fields.text(tag::SOURCE, Some(&self.source));
+        fields.text(tag::ETAG, self.etag.as_deref());
+        fields.u64(tag::STARTED, self.started.ticks());
+        fields.finish()
+    }
+
+    pub fn decode(value: &[u8]) -> Result<PendingCopy, Fault> {
+        Self::read(value).ok_or_else(|| corrupt("a note on a copy", value))
+    }
+
+    fn read(value: &[u8]) -> Option<PendingCopy> {
+        let mut fields = FieldReader::new(SHAPE, value)?;
+        let (mut group, mut blob, mut source, mut etag, mut started) = (None, None, None, None, None);
+        while let Some((tag, value)) = fields.next()? {
+            match tag {
+                tag::GROUP => group = Some(GroupId(Bytes::copy_from_slice(value))),
+                tag::BLOB => blob = Some(read_text(value)?),
+                tag::SOURCE => source = Some(read_text(value)?),
+                tag::ETAG => etag = Some(read_text(value)?),
+                tag::STARTED => started = Some(Timestamp::from_ticks(read_u64(value)?)),
+                _ => return None,
+            }
+        }
+        Some(PendingCopy { group: group?, blob: blob?, source: source?, etag, started: started? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shapes_round_trip_and_damage_is_a_fault() {
+        let note = PendingCopy {
+            group: GroupId(Bytes::from_static(b"b\0\xff")),
+            blob: "a/b".into(),
+            source: "https://example.org/".repeat(100),
+            etag: Some("\"e\"".into()),
+            started: Timestamp::from_ticks(7),
+        };
+        let bare = PendingCopy { etag: None, ..note.clone() };
+        for note in [&note, &bare] {
+            assert_eq!(PendingCopy::decode(&note.encode()).expect("what was written"), *note);
+        }
+        let whole = note.encode();
+        for at in 0..whole.len() {
+            let mut bytes = whole.to_vec();
+            bytes[at] ^= 0x80;
+            let _ = PendingCopy::decode(&bytes);
+            let _ = PendingCopy::decode(&whole[..at]);
+        }
+        assert!(PendingCopy::decode(b"").is_err());
+    }
+}
