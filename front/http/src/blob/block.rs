@@ -55,7 +55,7 @@ pub async fn put(
 
     let mut source = HashedBody::new(body, framing.as_ref());
     command.content = Content::receive(shell.engine.as_ref(), &mut source).await.map_err(not_received)?;
-    let actual = source.finish();
+    let actual = source.finish().await?;
     expected.check(&actual)?;
     check_md5(claimed_md5, actual.md5)?;
     command.attributes.properties.content_md5 = Some(actual.md5);

@@ -4,8 +4,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use contract::{ErrorCode, Refusal};
-use engine::{BoxFuture, Source, SourceError};
+use engine::{BoxFuture, Fault, Source, SourceError};
 use md5::{Digest, Md5};
+use tokio::sync::mpsc;
+use tokio::task::{JoinError, JoinHandle};
 
 use crate::request::Request;
 use crate::structured::{DecodeError, Decoder, Framing};
@@ -74,22 +76,90 @@ impl Actual {
     }
 }
 
+/// Both hashes of a body, of which each piece passes once.
+struct Hashes {
+    md5: Md5,
+    crc64: crc64fast_nvme::Digest,
+}
+
+impl Hashes {
+    fn new() -> Hashes {
+        Hashes { md5: Md5::new(), crc64: crc64fast_nvme::Digest::new() }
+    }
+
+    fn update(&mut self, bytes: &[u8]) {
+        self.md5.update(bytes);
+        self.crc64.write(bytes);
+    }
+
+    fn finish(self) -> Actual {
+        Actual { md5: self.md5.finalize().into(), crc64: self.crc64.sum64().to_le_bytes() }
+    }
+}
+
+/// Where a body is hashed: a small one on the way, a large one on a thread beside the one that writes it, because its MD5 takes longer
+/// than anything else that is done with it.
+enum Hashing {
+    Here { hashes: Box<Hashes>, bytes: usize },
+    Beside { pieces: mpsc::Sender<Bytes>, hashes: JoinHandle<Hashes> },
+}
+
+/// What is hashed on the way; less than this is hashed before a thread has begun.
+const HERE_BYTES_MAX: usize = 1024 * 1024;
+/// Pieces that may wait to be hashed: no more of a body is held than these.
+const PIECES_MAX: usize = 8;
+
+impl Hashing {
+    async fn update(&mut self, piece: &Bytes) {
+        match self {
+            Hashing::Here { hashes, bytes } => {
+                hashes.update(piece);
+                *bytes += piece.len();
+                if *bytes >= HERE_BYTES_MAX {
+                    let mut hashes = std::mem::replace(hashes, Box::new(Hashes::new()));
+                    let (pieces, mut waiting) = mpsc::channel::<Bytes>(PIECES_MAX);
+                    let hashes = tokio::task::spawn_blocking(move || {
+                        while let Some(piece) = waiting.blocking_recv() {
+                            hashes.update(&piece);
+                        }
+                        *hashes
+                    });
+                    *self = Hashing::Beside { pieces, hashes };
+                }
+            }
+            // It goes away only by a panic, which `finish` reports.
+            Hashing::Beside { pieces, .. } => drop(pieces.send(piece.clone()).await),
+        }
+    }
+
+    async fn finish(self) -> Result<Actual, Fault> {
+        match self {
+            Hashing::Here { hashes, .. } => Ok(hashes.finish()),
+            Hashing::Beside { pieces, hashes } => {
+                drop(pieces);
+                let failed =
+                    |error: JoinError| Fault::Other { doing: "hashing a body".into(), detail: error.to_string() };
+                Ok(hashes.await.map_err(failed)?.finish())
+            }
+        }
+    }
+}
+
 /// A body on its way in, out of its frame if it has one, and hashed as it passes.
 pub struct HashedBody<'a, 'b> {
     body: &'a mut Body<'b>,
     decoder: Option<Decoder>,
-    md5: Md5,
-    crc64: crc64fast_nvme::Digest,
+    hashing: Hashing,
 }
 
 impl<'a, 'b> HashedBody<'a, 'b> {
     pub fn new(body: &'a mut Body<'b>, framing: Option<&Framing>) -> Self {
         let decoder = framing.map(|framing| Decoder::new(framing.content_bytes));
-        HashedBody { body, decoder, md5: Md5::new(), crc64: crc64fast_nvme::Digest::new() }
+        HashedBody { body, decoder, hashing: Hashing::Here { hashes: Box::new(Hashes::new()), bytes: 0 } }
     }
 
-    pub fn finish(self) -> Actual {
-        Actual { md5: self.md5.finalize().into(), crc64: self.crc64.sum64().to_le_bytes() }
+    pub async fn finish(self) -> Result<Actual, Fault> {
+        self.hashing.finish().await
     }
 }
 
@@ -105,8 +175,7 @@ impl Source for HashedBody<'_, '_> {
                 DecodeError::Refused(refused) => SourceError(Box::new(refused)),
             })?;
             if let Some(bytes) = &bytes {
-                self.md5.update(bytes);
-                self.crc64.write(bytes);
+                self.hashing.update(bytes).await;
             }
             Ok(bytes)
         })
@@ -123,5 +192,18 @@ mod tests {
         assert_eq!(STANDARD.encode(digest.sum64().to_le_bytes()), "AAAAAAAAAAA=");
         digest.write(b"123456789");
         assert_eq!(STANDARD.encode(digest.sum64().to_le_bytes()), "iJh5CoYUi64=");
+    }
+
+    #[tokio::test]
+    async fn the_same_hashes_here_and_beside() {
+        for bytes in [0, 1, HERE_BYTES_MAX - 1, HERE_BYTES_MAX, HERE_BYTES_MAX + 1, 5 * HERE_BYTES_MAX + 7] {
+            let content = Bytes::from((0..bytes).map(|at| (at % 251) as u8).collect::<Vec<u8>>());
+            let mut hashing = Hashing::Here { hashes: Box::new(Hashes::new()), bytes: 0 };
+            for piece in content.chunks(100_000) {
+                hashing.update(&content.slice_ref(piece)).await;
+            }
+            assert_eq!(matches!(hashing, Hashing::Beside { .. }), bytes >= HERE_BYTES_MAX);
+            assert_eq!(hashing.finish().await.expect("hashed"), Actual::of(&content), "{bytes} bytes");
+        }
     }
 }

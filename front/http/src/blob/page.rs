@@ -85,7 +85,7 @@ pub async fn put(
 
     let mut source = HashedBody::new(body, framing.as_ref());
     let content = Content::receive_extents(shell.engine.as_ref(), &mut source).await.map_err(not_received)?;
-    let actual = source.finish();
+    let actual = source.finish().await?;
     expected.check(&actual)?;
     if content.bytes() != pages.bytes() {
         return Err(Refusal::bad_header("Content-Length", content.bytes().to_string()).into());

@@ -44,7 +44,7 @@ pub async fn put_block(
 
     let mut source = HashedBody::new(body, framing.as_ref());
     command.content = Content::receive_extents(shell.engine.as_ref(), &mut source).await.map_err(not_received)?;
-    let actual = source.finish();
+    let actual = source.finish().await?;
     expected.check(&actual)?;
     if command.content.bytes() == 0 {
         return Err(Refusal::bad_header("Content-Length", "0").into());
