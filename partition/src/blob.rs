@@ -11,6 +11,7 @@ pub mod copy;
 pub mod delete;
 pub mod expiry;
 pub mod find;
+pub mod incremental;
 pub mod kept;
 pub mod lease;
 pub mod list;

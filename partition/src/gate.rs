@@ -18,6 +18,7 @@ pub struct Held {
     pub immutability: Option<Immutability>,
     pub legal_hold: bool,
     pub copying: bool,
+    pub incremental: bool,
     /// From then on it is not there.
     pub expires: Option<Timestamp>,
 }
@@ -29,6 +30,7 @@ impl Held {
             legal_hold: self.legal_hold,
             immutable: self.immutability.is_some_and(|policy| policy.holds(now)),
             copying: self.copying,
+            incremental: self.incremental,
         }
     }
 
@@ -47,6 +49,8 @@ pub struct State {
     pub immutable: bool,
     /// A copy has begun to make it and has not ended. From then on only that copy changes it.
     pub copying: bool,
+    /// It follows another's snapshots: only its own snapshots are read, and only the next copy writes to it.
+    pub incremental: bool,
 }
 
 /// May an operation with this effect go on? `kept`: what it takes away stays as a version.
@@ -60,6 +64,9 @@ pub fn judge(effect: Effect, state: State, kept: bool) -> Result<(), Refusal> {
     };
     if state.copying && of_copy {
         return Err(ErrorCode::PendingCopyOperation.into());
+    }
+    if state.incremental && !matches!(effect, Effect::Nothing | Effect::Leases | Effect::Marks | Effect::Deletes) {
+        return Err(ErrorCode::OperationNotAllowedOnIncrementalCopyBlob.into());
     }
     if state.legal_hold && takes_away {
         return Err(ErrorCode::BlobImmutableDueToLegalHold.into());
@@ -80,16 +87,16 @@ mod tests {
     #[test]
     fn every_cell() {
         use Effect::*;
-        // a: archived, h: held, i: immutable, c: copying; in capitals what is refused also where versions are kept.
+        // a: archived, h: held, i: immutable, c: copying, n: an incremental copy; in capitals what is refused also where versions are kept.
         for (effect, refused) in [
             (Nothing, ""),
-            (Reads, "A"),
-            (Snapshots, "AC"),
+            (Reads, "AN"),
+            (Snapshots, "ACN"),
             (Leases, "C"),
             (Marks, "C"),
-            (Stages, "AC"),
-            (Replaces, "AhiC"),
-            (Alters, "AHIC"),
+            (Stages, "ACN"),
+            (Replaces, "AhiCN"),
+            (Alters, "AHICN"),
             (Deletes, "hiC"),
         ] {
             let none = State::default();
@@ -100,6 +107,7 @@ mod tests {
                     ('h', State { legal_hold: true, ..none }, ErrorCode::BlobImmutableDueToLegalHold),
                     ('i', State { immutable: true, ..none }, ErrorCode::BlobImmutableDueToPolicy),
                     ('c', State { copying: true, ..none }, ErrorCode::PendingCopyOperation),
+                    ('n', State { incremental: true, ..none }, ErrorCode::OperationNotAllowedOnIncrementalCopyBlob),
                 ] {
                     let always = refused.contains(letter.to_ascii_uppercase());
                     let expected = always || !kept && refused.contains(letter);

@@ -483,6 +483,67 @@ async fn pages_of_sources_and_whole_page_blobs() {
     refused(&world, &copy("box/disk", "open/source"), 409, "InvalidBlobType").await;
 }
 
+#[tokio::test]
+async fn incremental_copies_follow_snapshots() {
+    let world = world().await;
+    let create = |path: &str| {
+        let request = Request::new(&format!("PUT {path}")).header("x-ms-blob-type", "PageBlob");
+        request.header("x-ms-blob-content-length", "4096")
+    };
+    let write = |page: u64, letter: u8| {
+        let range = format!("bytes={}-{}", page * 512, page * 512 + 511);
+        let request = Request::new("PUT open/disk?comp=page").header("x-ms-page-write", "update");
+        request.header("x-ms-range", range).body(vec![letter; 512])
+    };
+    let follow = |to: &str, from: &str| copy(&format!("{to}?comp=incrementalcopy"), from);
+    ok(&world, &create("open/disk")).await;
+    let (mut snapshots, mut copies) = (Vec::new(), Vec::new());
+    for n in 0..3u8 {
+        ok(&world, &write(u64::from(n), b'a' + n)).await;
+        let taken = ok(&world, &Request::new("PUT open/disk?comp=snapshot")).await;
+        snapshots.push(taken.header("x-ms-snapshot").expect("a snapshot").to_string());
+        world.clock.advance_seconds(1);
+        if n != 1 {
+            let answer =
+                ok(&world, &follow("box/copy", &format!("open/disk?snapshot={}", snapshots[usize::from(n)]))).await;
+            let head = world.send(&Request::new("HEAD box/copy")).await;
+            assert_eq!(head.header("x-ms-copy-id"), answer.header("x-ms-copy-id"));
+            assert_eq!(head.header("x-ms-incremental-copy"), Some("true"));
+            copies.push(head.header("x-ms-copy-destination-snapshot").expect("a snapshot").to_string());
+        }
+    }
+    // The copy's own snapshots are read, and differ as the source's do; the copy itself is neither read nor written.
+    for (copied, of) in [(0, 0), (1, 2)] {
+        let theirs = get(&world, &format!("open/disk?snapshot={}", snapshots[of])).await;
+        assert!(get(&world, &format!("box/copy?snapshot={}", copies[copied])).await.body == theirs.body);
+    }
+    let difference = format!("GET box/copy?comp=pagelist&snapshot={}&prevsnapshot={}", copies[1], copies[0]);
+    let pages = ok(&world, &Request::new(&difference)).await.text();
+    assert!(pages.contains("<Start>512</Start><End>1535</End>") && !pages.contains("<Start>0<"), "{pages}");
+    let not_allowed = "OperationNotAllowedOnIncrementalCopyBlob";
+    let snapshot = format!("open/disk?snapshot={}", snapshots[2]);
+    for (request, code) in [
+        (Request::new("GET box/copy"), not_allowed),
+        (Request::new("PUT box/copy?comp=snapshot"), not_allowed),
+        (Request::new("PUT box/copy?comp=metadata"), not_allowed),
+        (create("box/copy"), not_allowed),
+        (copy("box/copy", "open/disk"), not_allowed),
+        (follow("box/copy", "open/disk"), "IncrementalCopySourceMustBeSnapshot"),
+        (
+            follow("box/copy", &format!("open/disk?snapshot={}", snapshots[1])),
+            "IncrementalCopyOfEarlierSnapshotNotAllowed",
+        ),
+        (follow("box/source", &snapshot), "IncrementalCopyBlobMismatch"),
+        (follow("box/new", "http://example.org/disk?snapshot=2026-01-01T00:00:00.0000000Z"), "InvalidSourceBlobUrl"),
+    ] {
+        refused(&world, &request, 409, code).await;
+    }
+    let taken = ok(&world, &Request::new("PUT open/source?comp=snapshot")).await;
+    let block = format!("open/source?snapshot={}", taken.header("x-ms-snapshot").expect("a snapshot"));
+    refused(&world, &follow("box/new", &block), 409, "InvalidSourceBlobType").await;
+    ok(&world, &Request::new("DELETE box/copy").header("x-ms-delete-snapshots", "include")).await;
+}
+
 fn md5(bytes: &[u8]) -> [u8; 16] {
     use md5::Digest;
     md5::Md5::digest(bytes).into()

@@ -43,8 +43,9 @@ fn put(blob: &str) -> Request {
 }
 
 fn on_blobs() -> impl Iterator<Item = &'static Operation> {
-    // What a copy is being made to can be neither held nor marked.
-    built().filter(|row| row.on == Resource::Blob && row.id != OperationId::AbortCopyBlob)
+    // What a copy is being made to can be neither held nor marked, and what follows another blob is not written to.
+    let copies = [OperationId::AbortCopyBlob, OperationId::IncrementalCopyBlob];
+    built().filter(move |row| row.on == Resource::Blob && !copies.contains(&row.id))
 }
 
 /// What can be seen of blobs without reading them.

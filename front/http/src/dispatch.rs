@@ -84,6 +84,7 @@ pub async fn dispatch(
         CopyBlobFromUrl => copy::copy_from_url(app, request, row, grant).await,
         PutBlobFromUrl => copy::put_from_url(app, request, row, grant).await,
         AbortCopyBlob => copy::abort(app, request, row).await,
+        IncrementalCopyBlob => copy::incremental(app, request, row, credential, grant).await,
         PutBlockFromUrl => from_url::put_block(app, request, row, grant).await,
         AppendBlockFromUrl => from_url::append(app, request, row).await,
         PutPagesFromUrl => from_url::put_pages(app, request, row).await,

@@ -97,7 +97,7 @@ pub fn cannot_verify(status: u16, code: Option<&str>, message: &str) -> Refusal 
 /// A whole blob, for another to name the same extents.
 pub struct Taken {
     pub head: BlobHead,
-    runs: Vec<Run>,
+    pub(super) runs: Vec<Run>,
     blocks: Option<Bytes>,
     /// The extents stay until the copy names them.
     _pins: Vec<Pin>,
@@ -230,7 +230,7 @@ impl Making {
         }
     }
 
-    fn of(&self, source: &BlobHead) -> Attributes {
+    pub(super) fn of(&self, source: &BlobHead) -> Attributes {
         self.attributes(&Attributes {
             properties: source.properties.clone(),
             metadata: source.metadata.clone(),

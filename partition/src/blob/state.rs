@@ -113,6 +113,7 @@ impl BlobHead {
             immutability: self.immutability,
             legal_hold: self.legal_hold,
             copying: self.copy.as_ref().is_some_and(|copy| copy.status == CopyStatus::Pending),
+            incremental: self.copy.as_ref().is_some_and(|copy| copy.incremental.is_some()),
             expires: self.expires,
         }
     }

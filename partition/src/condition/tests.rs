@@ -24,7 +24,7 @@ const CURRENT: Current = Current {
     last_modified: Timestamp::from_ticks(1_000_000_001),
     lease: None,
     tags: &[],
-    held: Held { tier: None, immutability: None, legal_hold: false, copying: false, expires: None },
+    held: Held { tier: None, immutability: None, legal_hold: false, copying: false, incremental: false, expires: None },
 }; // 100.0000001 s
 
 fn answer(result: Result<(), Refusal>) -> String {

@@ -144,6 +144,23 @@ def test_pages_from_url(container, source, refused):
     assert copy.get_page_ranges() == disk.get_page_ranges()
 
 
+def test_incremental_copies(container, refused):
+    disk, copy = container.get_blob_client("disk"), container.get_blob_client("copy")
+    disk.create_page_blob(4096)
+    disk.upload_page(b"a" * 512, offset=0, length=512)
+    snapshot = disk.create_snapshot()["snapshot"]
+    copy.start_copy_from_url(f"{disk.url}?snapshot={snapshot}", incremental_copy=True)
+    properties = copy.get_blob_properties()
+    assert properties.copy.status == "success" and properties.copy.incremental_copy
+    of_copy = container.get_blob_client("copy", snapshot=properties.copy.destination_snapshot)
+    assert content(of_copy) == content(disk)
+    with refused(409, "OperationNotAllowedOnIncrementalCopyBlob"):
+        content(copy)
+    with refused(409, "IncrementalCopySourceMustBeSnapshot"):
+        copy.start_copy_from_url(disk.url, incremental_copy=True)
+    copy.delete_blob(delete_snapshots="include")
+
+
 def test_leased_destination(container, source, refused):
     copy = container.get_blob_client("copy")
     copy.upload_blob(b"old")

@@ -7,10 +7,11 @@ use contract::names::{BlobName, ContainerName, Metadata};
 use contract::operations::Operation;
 use contract::{ErrorCode, Refusal, limits};
 use env::Id;
-use partition::blob::Attributes;
 use partition::blob::container::{self, Found};
 use partition::blob::copy::{CopyBlob, From, Making, SourceExpectation, Taken, condition_failed, open, take};
+use partition::blob::incremental::IncrementalCopy;
 use partition::blob::pending::{NoteCopy, SettleCopy, StartCopy, Step};
+use partition::blob::{Attributes, Which};
 use partition::checks::Expectation;
 use partition::record::blob::{CopyState, CopyStatus, Tier};
 use partition::record::note::PendingCopy;
@@ -311,6 +312,37 @@ pub async fn abort(app: &App, request: &Request<'_>, row: &'static Operation) ->
     container.settle(shell, shell.execute(&command).await).await?;
     // The one who copies notices by itself.
     Ok(Response::new(row.status))
+}
+
+/// Incremental Copy Blob: the next snapshot of a page blob that the destination follows.
+pub async fn incremental(
+    app: &App,
+    request: &Request<'_>,
+    row: &'static Operation,
+    credential: &Credential,
+    grant: Grant,
+) -> Result<Response, Failure> {
+    let (name, blob, shell) = (request.container()?, request.blob()?, &app.shell);
+    refuse_unbuilt_on_copy(request)?;
+    refuse_body(request)?;
+    let (expectation, source) = (request.expectation(row)?, origin::expectation(request, row)?);
+    let Origin::Own(own) = origin::find(app, request, Some(credential)).await? else {
+        return Err(ErrorCode::InvalidSourceBlobUrl.into());
+    };
+    let Which::Snapshot(snapshot) = own.which else {
+        return Err(ErrorCode::IncrementalCopySourceMustBeSnapshot.into());
+    };
+    let destination = container::find(shell, &request.account.name, &name).await?;
+    let found = container::find(shell, &own.account.name, &own.container).await.map_err(unreadable)?;
+    let taken = take(shell, &found.group, &own.blob, own.which, &source, false).await;
+    let taken = found.settle(shell, taken).await.map_err(unreadable)?;
+    if !taken.head.kind.is_page() {
+        return Err(ErrorCode::InvalidSourceBlobType.into());
+    }
+    let (of, may_overwrite) = ((taken, snapshot), grant.may_overwrite);
+    let command = IncrementalCopy::new(&destination.group, &blob, expectation, of, own.url.shown(&[]), may_overwrite);
+    let head = destination.settle(shell, shell.execute(&command).await).await?;
+    Ok(copied(row, &head))
 }
 
 fn copy_id(text: &str) -> Option<Id> {
