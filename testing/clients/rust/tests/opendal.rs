@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use futures::{TryStreamExt, future::join_all};
-use lazuli_clients::{ACCOUNT, KEY, endpoint, fresh_name, http, make_container, on_azurite, other_endpoints};
+use lazuli_clients::{ACCOUNT, KEY, endpoint, fresh_name, http, make_container, other_endpoints};
 use opendal::{EntryMode, ErrorKind, Operator, layers::HttpClientLayer, raw::HttpClient, services::Azblob};
 
 async fn operator_at(endpoint: &str, word: &str) -> Operator {
