@@ -203,7 +203,6 @@ def test_a_write_ends_a_broken_lease(blob, refused):
         lease.renew()
 
 
-@pytest.mark.gap("a blob of which only blocks are staged cannot be leased")
 def test_a_blob_that_is_only_staged(container, refused):
     blob = container.get_blob_client("staged")
     blob.stage_block("0001", b"x")
