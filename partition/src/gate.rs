@@ -34,8 +34,10 @@ impl Held {
         }
     }
 
+    /// What must stay does not run out.
     pub fn is_expired(self, now: Timestamp) -> bool {
-        self.expires.is_some_and(|expires| now >= expires)
+        let State { legal_hold, immutable, .. } = self.at(now);
+        self.expires.is_some_and(|expires| now >= expires) && !legal_hold && !immutable
     }
 }
 
@@ -83,6 +85,23 @@ pub fn judge(effect: Effect, state: State, kept: bool) -> Result<(), Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_held_does_not_run_out() {
+        let (now, later) = (Timestamp::from_ticks(10), Timestamp::from_ticks(11));
+        let until = |until| Some(Immutability { until, locked: false });
+        for (expires, legal_hold, immutability, expired) in [
+            (None, false, None, false),
+            (Some(later), false, None, false),
+            (Some(now), false, None, true),
+            (Some(now), true, None, false),
+            (Some(now), false, until(later), false),
+            (Some(now), false, until(now), true),
+        ] {
+            let held = Held { expires, legal_hold, immutability, ..Held::default() };
+            assert_eq!(held.is_expired(now), expired, "{held:?}");
+        }
+    }
 
     #[test]
     fn every_cell() {

@@ -41,6 +41,22 @@ fn is(answer: &Answer, status: u16, code: &str) {
     assert_eq!((answer.status, answer.code()), (status, code), "{}", answer.text());
 }
 
+/// A copy takes away what is staged, as a put does, and asks for the lease as a put does.
+#[tokio::test]
+async fn copies_ask_for_the_lease() {
+    let world = world().await;
+    let source = Request::new("PUT box/source").header("x-ms-blob-type", "BlockBlob").body("content");
+    is(&world.send(&source).await, 201, "");
+    is(&world.send(&acquire(A)).await, 201, "");
+    let copy =
+        || Request::new("PUT box/b").header("x-ms-copy-source", "http://127.0.0.1:10000/devstoreaccount1/box/source");
+    is(&world.send(&copy()).await, 412, "LeaseIdMissing");
+    is(&world.send(&with(copy(), B)).await, 412, "LeaseIdMismatchWithBlobOperation");
+    is(&world.send(&with(copy(), A)).await, 202, "");
+    let copied = world.send(&Request::new("HEAD box/b")).await;
+    assert_eq!((copied.header("x-ms-lease-state"), copied.header("content-length")), (Some("leased"), Some("7")));
+}
+
 #[tokio::test]
 async fn the_five_operations() {
     let world = world().await;

@@ -77,7 +77,7 @@ impl Command for PutBlob {
         let new = if self.content.bytes() > 0 { vec![Run::single(self.content.stored())] } else { Vec::new() };
         let mut writes = put_made(before, &head);
         writes.extend(old.keep_overwritten(self.keeping, moment));
-        writes.extend(old.clear(new));
+        writes.extend(old.replace(new, None));
         Ok((writes, head))
     }
 }

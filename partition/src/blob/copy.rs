@@ -342,10 +342,9 @@ impl Command for CopyBlob {
     }
 
     fn check(&self, ends: &Ends, now: Timestamp) -> Result<(), Refusal> {
-        let old = ends.destination.there(now);
-        check_destination(&self.expectation, old, self.may_overwrite, now)?;
+        check_destination(&self.expectation, &ends.destination, self.may_overwrite, now)?;
         let source = self.source(ends, now)?;
-        match old {
+        match ends.destination.there(now) {
             Some(head) if self.making.is_put => head.must_be(BlobKind::is_block),
             Some(head) => head.must_be(|kind| kind.is_like(source.kind)),
             None => Ok(()),
@@ -358,7 +357,7 @@ impl Command for CopyBlob {
         let Ends { destination: old, source: own } = &ends;
         let (attributes, kind) = (self.making.of(source), self.making.kind(source.kind, moment.tick));
         let (bytes, in_runs) = (source.content_bytes, source.in_runs);
-        let mut head = BlobHead::made(old.head.as_ref(), &attributes, kind, bytes, in_runs, self.keeping, moment);
+        let mut head = old.made(&attributes, kind, bytes, in_runs, self.keeping, moment);
         head.copy = self.making.source.as_ref().map(|source| CopyState {
             id: moment.id,
             source: source.clone(),
@@ -396,19 +395,20 @@ impl Command for CopyBlob {
 /// What every copy asks of its destination. Copy Blob words its conditions differently, and wants a lease that cannot end meanwhile.
 pub fn check_destination(
     expectation: &Expectation,
-    old: Option<&BlobHead>,
+    old: &Whole,
     may_overwrite: bool,
     now: Timestamp,
 ) -> Result<(), Refusal> {
-    if old.is_some() && !may_overwrite {
+    let there = old.there(now);
+    if there.is_some() && !may_overwrite {
         return Err(ErrorCode::UnauthorizedBlobOverwrite.into());
     }
     let is_copy = expectation.operation.id == OperationId::CopyBlob;
-    expectation.judge(old.map(BlobHead::current), now).map_err(|refusal| match refusal.code {
+    old.judge(expectation, now).map_err(|refusal| match refusal.code {
         ErrorCode::ConditionNotMet if is_copy => ErrorCode::TargetConditionNotMet.into(),
         _ => refusal,
     })?;
-    let lease = old.and_then(|old| old.lease.as_ref());
+    let lease = there.map_or(old.staged.lease(now), |head| head.lease.as_ref());
     let is_locked = LeaseState::of(lease, now).is_locked();
     if is_copy && is_locked && lease.is_some_and(|lease| lease.seconds.is_some()) {
         return Err(ErrorCode::InfiniteLeaseDurationRequired.into());

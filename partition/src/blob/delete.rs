@@ -191,7 +191,7 @@ impl Command for DeleteBlob {
                     is_kept = true;
                 }
             }
-            writes.extend(old.clear(Vec::new()));
+            writes.extend(old.replace(Vec::new(), None));
         }
         let has_head = !takes_base && old.head.is_some();
         if old.mark.is_some() || !left.is_empty() {

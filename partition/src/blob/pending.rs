@@ -62,15 +62,14 @@ impl Command for StartCopy {
     }
 
     fn check(&self, old: &Whole, now: Timestamp) -> Result<(), Refusal> {
-        let there = old.there(now);
-        check_destination(&self.expectation, there, self.may_overwrite, now)?;
-        there.map_or(Ok(()), |head| head.must_be(BlobKind::is_block))
+        check_destination(&self.expectation, old, self.may_overwrite, now)?;
+        old.there(now).map_or(Ok(()), |head| head.must_be(BlobKind::is_block))
     }
 
     fn decide(&self, old: Whole, moment: Moment) -> Result<(Vec<Write>, BlobHead), Refusal> {
         self.check(&old, moment.now)?;
         let before = old.head.as_ref();
-        let mut head = BlobHead::made(before, &self.attributes, BlobKind::Block, 0, false, self.keeping, moment);
+        let mut head = old.made(&self.attributes, BlobKind::Block, 0, false, self.keeping, moment);
         head.copy = Some(self.copy.clone());
         let mut writes = put_made(before, &head);
         writes.extend(old.keep_overwritten(self.keeping, moment));

@@ -13,7 +13,7 @@ use contract::{ErrorCode, Refusal};
 use engine::{BoxFuture, ExtentSlice, Family, Fault, GroupId, KeyRange, PartitionId, Record, Write};
 use env::Timestamp;
 
-use super::body::{self, Place, Stored};
+use super::body::{self, Stored};
 use super::state::{Attributes, KEY, Keeping, State, Which, Whole, load_head, load_state, put_made};
 use crate::checks::Expectation;
 use crate::content::Content;
@@ -325,9 +325,7 @@ impl Command for PutBlockList {
         let head = old.made(&self.attributes, BlobKind::Block, bytes, true, keeping, moment);
         let mut writes = put_made(old.head.as_ref(), &head);
         writes.extend(old.keep_overwritten(self.keeping, moment));
-        writes.extend(old.body.replace(&Place::CURRENT, body::runs(&slices)));
-        writes.push(body::put_block_list(&Place::CURRENT, BlockList(blocks).encode()));
-        writes.extend(old.staged.clear());
+        writes.extend(old.replace(body::runs(&slices), Some(BlockList(blocks).encode())));
         Ok((writes, head))
     }
 }

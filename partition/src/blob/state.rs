@@ -280,15 +280,7 @@ impl Whole {
         head
     }
 
-    /// Takes the current state away, and what is staged; without the head, which is the caller's.
-    pub(super) fn clear(&self, new: Vec<body::Run>) -> Vec<Write> {
-        let mut writes = self.body.replace(&Place::CURRENT, new);
-        writes.extend(self.blocks.as_ref().map(|_| body::delete_block_list(&Place::CURRENT)));
-        writes.extend(self.staged.clear());
-        writes
-    }
-
-    /// The same, and these committed blocks.
+    /// Another content, made of these blocks if of any, in the place of this one and of what is staged; the head is the caller's.
     pub(super) fn replace(&self, new: Vec<body::Run>, blocks: Option<Bytes>) -> Vec<Write> {
         let mut writes = self.body.replace(&Place::CURRENT, new);
         match (blocks, &self.blocks) {
@@ -320,9 +312,9 @@ impl Whole {
         writes
     }
 
-    /// The current content under a past state, which has no lease. The mark is the caller's to put.
+    /// The current content under a past state, which has no lease and does not run out by itself. The mark is the caller's to put.
     pub(super) fn set_aside(&self, id: PastId, mut past: PastBlob, mark: &mut Mark) -> Vec<Write> {
-        past.head.lease = None;
+        (past.head.lease, past.head.expires) = (None, None);
         let place = id.place();
         let mut writes = vec![put_past(id, &past)];
         writes.extend(self.body.copy(&Place::CURRENT, &place));
