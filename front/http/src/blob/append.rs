@@ -56,7 +56,6 @@ pub async fn append(
 
 pub async fn seal(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {
     let (name, blob) = (request.container()?, request.blob()?);
-
     request.refuse_past()?;
     let change = Change::Seal { position: number(request, "x-ms-blob-condition-appendpos")? };
     let expectation = request.expectation(row)?;

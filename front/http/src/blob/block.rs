@@ -21,13 +21,7 @@ use crate::structured::{Framing, Refused};
 use crate::wire::{Body, BodyError, BodyKind, Response};
 
 /// What Put Blob may ask for and does not get yet.
-pub const UNBUILT_ON_WRITE: [&str; 5] = [
-    "x-ms-copy-source",
-    "x-ms-encryption-key",
-    "x-ms-encryption-key-sha256",
-    "x-ms-encryption-scope",
-    "x-ms-expiry-option",
-];
+pub const UNBUILT_ON_WRITE: [&str; 2] = ["x-ms-copy-source", "x-ms-expiry-option"];
 
 pub async fn put(
     shell: &Shell,

@@ -6,14 +6,11 @@ use partition::blob::{container, read as model};
 use partition::{Failure, Shell};
 
 use super::block::named_properties;
-use super::{page, put_metadata, refuse_unbuilt, stamp, stamp_made};
+use super::{page, put_metadata, stamp, stamp_made};
 use crate::request::Request;
 use crate::wire::Response;
 
-const UNBUILT: [&str; 3] = ["x-ms-encryption-key", "x-ms-encryption-key-sha256", "x-ms-encryption-scope"];
-
 pub async fn set_metadata(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {
-    refuse_unbuilt(request, &UNBUILT, &[])?;
     request.refuse_past()?;
     let mut response = change(shell, request, row, Change::Metadata(request.metadata()?)).await?;
     response.header("x-ms-request-server-encrypted", "true");
@@ -26,7 +23,6 @@ pub async fn set_properties(
     request: &Request<'_>,
     row: &'static Operation,
 ) -> Result<Response, Failure> {
-    refuse_unbuilt(request, &UNBUILT, &[])?;
     request.refuse_past()?;
     if page::is_asked_for(request) {
         return page::change(shell, request, row).await;
@@ -51,7 +47,6 @@ pub(super) async fn change(
 
 pub async fn get_metadata(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {
     let (name, blob, expectation) = (request.container()?, request.blob()?, request.expectation(row)?);
-    refuse_unbuilt(request, &UNBUILT[..2], &[])?;
     let which = request.which()?;
     let container = container::find(shell, &request.account.name, &name).await?;
     let read = model::properties(shell, &container.group, &blob, which, &expectation).await;

@@ -9,12 +9,11 @@ use partition::blob::list;
 use partition::record::ContainerHead;
 use partition::{Failure, Shell};
 
-use super::{acl, put_lease, put_metadata, refuse_unbuilt, stamp};
+use super::{acl, put_lease, put_metadata, stamp};
 use crate::request::Request;
 use crate::wire::Response;
 
 pub async fn create(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {
-    refuse_unbuilt(request, &["x-ms-default-encryption-scope", "x-ms-deny-encryption-scope-override"], &[])?;
     let (name, metadata, public_access) = (request.container()?, request.metadata()?, acl::public_access(request)?);
     let command = CreateContainer::new(&request.account.name, &name, metadata, public_access);
     let head = shell.execute(&command).await?;

@@ -5,15 +5,12 @@ use partition::blob::container;
 use partition::blob::snapshot::{SnapshotBlob, UndeleteBlob};
 use partition::{Failure, Shell};
 
-use super::{moment, refuse_unbuilt, stamp_made};
+use super::{moment, stamp_made};
 use crate::request::Request;
 use crate::wire::Response;
 
-const UNBUILT: [&str; 3] = ["x-ms-encryption-key", "x-ms-encryption-key-sha256", "x-ms-encryption-scope"];
-
 pub async fn take(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {
     let (name, blob, expectation) = (request.container()?, request.blob()?, request.expectation(row)?);
-    refuse_unbuilt(request, &UNBUILT, &[])?;
     request.refuse_past()?;
     let metadata = Some(request.metadata()?).filter(|metadata| !metadata.is_empty());
     let container = container::find(shell, &request.account.name, &name).await?;
