@@ -5,7 +5,7 @@ mod common;
 use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
 use common::*;
@@ -49,8 +49,10 @@ impl Lossy {
         next
     }
 
-    fn works(&self) -> io::Result<()> {
-        if self.0.off.load(Ordering::SeqCst) { Err(io::Error::other("no power")) } else { Ok(()) }
+    /// The files, if there is power. Asked with the files in hand: what began before the cut is over when they are looked at after it.
+    fn files(&self) -> io::Result<MutexGuard<'_, HashMap<String, Content>>> {
+        let files = self.0.files.lock().expect("not poisoned");
+        if self.0.off.load(Ordering::SeqCst) { Err(io::Error::other("no power")) } else { Ok(files) }
     }
 
     fn stored(&self) -> usize {
@@ -67,23 +69,20 @@ impl Lossy {
 
 impl Disk for Lossy {
     fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
-        self.works()?;
-        let before = self.0.files.lock().expect("not poisoned").insert(name.to_owned(), Content::default());
+        let before = self.files()?.insert(name.to_owned(), Content::default());
         assert!(before.is_none(), "{name} is made once");
         Ok(Box::new(LossyFile { disk: self.clone(), name: name.to_owned() }))
     }
 
     fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
-        self.works()?;
-        if !self.0.files.lock().expect("not poisoned").contains_key(name) {
+        if !self.files()?.contains_key(name) {
             return Err(io::ErrorKind::NotFound.into());
         }
         Ok(Box::new(LossyFile { disk: self.clone(), name: name.to_owned() }))
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        self.works()?;
-        self.0.files.lock().expect("not poisoned").remove(name);
+        self.files()?.remove(name);
         Ok(())
     }
 
@@ -93,8 +92,7 @@ impl Disk for Lossy {
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.works()?;
-        self.0.files.lock().expect("not poisoned").values_mut().for_each(|content| content.name_synced = true);
+        self.files()?.values_mut().for_each(|content| content.name_synced = true);
         Ok(())
     }
 
@@ -110,8 +108,7 @@ struct LossyFile {
 
 impl LossyFile {
     fn with<T>(&self, work: impl FnOnce(&mut Content) -> T) -> io::Result<T> {
-        self.disk.works()?;
-        let mut files = self.disk.0.files.lock().expect("not poisoned");
+        let mut files = self.disk.files()?;
         files.get_mut(&self.name).map(work).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 }
