@@ -69,7 +69,22 @@ pub const QUERY_ENTITIES_MAX: usize = 1000;
 pub const SELECT_NAMES_MAX: usize = 255;
 
 pub const PUT_RANGE_BYTES_MAX: u64 = 4 * MIB;
+pub const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024 * MIB;
+/// What is cleared is given back in pieces of this size; the rest of a cleared range is zeros.
+pub const FILE_CLEAR_BYTES: u64 = 512;
 pub const FILE_PERMISSION_BODY_BYTES_MAX: u64 = 64 * KIB;
+/// A permission in a header; a longer one needs a key.
+pub const FILE_PERMISSION_HEADER_BYTES_MAX: usize = 8 * KIB as usize;
+/// One name of a path, in units of UTF-16.
+pub const FILE_NAME_UNITS_MAX: usize = 255;
+/// A path without its share, in units of UTF-16, and how many names it may have.
+pub const FILE_PATH_UNITS_MAX: usize = 2048;
+pub const FILE_PATH_DEPTH_MAX: usize = 250;
+pub const SHARE_QUOTA_GIB_DEFAULT: u32 = 5120;
+pub const SHARE_QUOTA_GIB_MAX: u32 = 102_400;
+pub const SHARE_SNAPSHOTS_MAX: usize = 200;
+/// Names of one file, where there can be several.
+pub const HARD_LINKS_MAX: u32 = 178;
 
 pub const CONTAINER_NAME_CHARS_MIN: usize = 3;
 pub const CONTAINER_NAME_CHARS_MAX: usize = 63;

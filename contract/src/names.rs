@@ -3,7 +3,8 @@
 use crate::errors::{ErrorCode, Refusal};
 use crate::limits::{
     BLOB_NAME_CHARS_MAX, BLOB_NAME_SEGMENTS_MAX, CONTAINER_NAME_CHARS_MAX, CONTAINER_NAME_CHARS_MIN,
-    METADATA_BYTES_MAX, TABLE_NAME_CHARS_MAX, TABLE_NAME_CHARS_MIN,
+    FILE_NAME_UNITS_MAX, FILE_PATH_DEPTH_MAX, FILE_PATH_UNITS_MAX, METADATA_BYTES_MAX, TABLE_NAME_CHARS_MAX,
+    TABLE_NAME_CHARS_MIN,
 };
 
 /// 3 to 24 lower-case letters and digits.
@@ -146,6 +147,134 @@ impl TableName {
     /// The same for every spelling.
     pub fn folded(&self) -> &str {
         &self.folded
+    }
+}
+
+/// A share: 3 to 63 lower-case letters, digits and single inner hyphens.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct ShareName(String);
+
+impl ShareName {
+    pub fn parse(text: &str) -> Result<ShareName, Refusal> {
+        check_dns_name(text)?;
+        Ok(ShareName(text.to_string()))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// One name in a share's tree. Two that differ in case alone name one thing, which is shown as it was first written.
+#[derive(Clone, Debug)]
+pub struct FileName {
+    given: String,
+    folded: String,
+}
+
+impl PartialEq for FileName {
+    fn eq(&self, other: &FileName) -> bool {
+        self.folded == other.folded
+    }
+}
+
+impl Eq for FileName {}
+
+/// Characters that stand in no name. A path is split at its slashes before, so that none can be in a name either.
+const FORBIDDEN_IN_FILE_NAMES: [char; 9] = ['"', '\\', '/', ':', '|', '<', '>', '*', '?'];
+
+impl FileName {
+    pub fn parse(text: &str) -> Result<FileName, Refusal> {
+        let is_wrong = |c: char| c.is_control() || is_noncharacter(c) || FORBIDDEN_IN_FILE_NAMES.contains(&c);
+        let is_long = text.encode_utf16().count() > FILE_NAME_UNITS_MAX;
+        if text.is_empty() || is_long || is_dots(text) || text.chars().any(is_wrong) || is_device(text) {
+            return Err(ErrorCode::InvalidFileOrDirectoryPathName.into());
+        }
+        Ok(FileName::from_stored(text.to_string()))
+    }
+
+    /// What was checked when it was stored is not checked again when it is read back.
+    pub fn from_stored(given: String) -> FileName {
+        let folded = fold(&given);
+        FileName { given, folded }
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.given
+    }
+
+    /// The same for every spelling.
+    pub fn folded(&self) -> &str {
+        &self.folded
+    }
+}
+
+/// Upper case, one character for one, as the file systems do it that SMB clients come from.
+pub fn fold(text: &str) -> String {
+    let upper = |c: char| {
+        let mut upper = c.to_uppercase();
+        match (upper.next(), upper.next()) {
+            (Some(single), None) => single,
+            _ => c,
+        }
+    };
+    text.chars().map(upper).collect()
+}
+
+/// Names that are devices on the systems that mount shares.
+fn is_device(text: &str) -> bool {
+    let folded = text.to_ascii_uppercase();
+    let is_numbered = |prefix: &str| {
+        let rest = folded.strip_prefix(prefix);
+        rest.is_some_and(|rest| matches!(rest.as_bytes(), [digit] if (b'1'..=b'9').contains(digit)))
+    };
+    ["PRN", "AUX", "NUL", "CON", "CLOCK$"].contains(&folded.as_str()) || is_numbered("COM") || is_numbered("LPT")
+}
+
+/// `.` and `..` are not names with dots at their ends: they are refused as they are.
+fn is_dots(name: &str) -> bool {
+    name == "." || name == ".."
+}
+
+/// Where something is in a share: names from the root down; none for the root itself.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct FilePath(Vec<FileName>);
+
+impl FilePath {
+    pub const ROOT: FilePath = FilePath(Vec::new());
+
+    /// A decoded path. A slash at its end is dropped. Dots at the end of names are dropped, too, unless the client says that it means them.
+    pub fn parse(text: &str, keeps_trailing_dots: bool) -> Result<FilePath, Refusal> {
+        let text = text.strip_suffix('/').unwrap_or(text);
+        if text.is_empty() {
+            return Ok(FilePath::ROOT);
+        }
+        let trimmed = |name| match name {
+            _ if keeps_trailing_dots || is_dots(name) => name,
+            _ => name.trim_end_matches('.'),
+        };
+        let names = text.split('/').map(|name| FileName::parse(trimmed(name))).collect::<Result<Vec<_>, _>>()?;
+        if names.len() > FILE_PATH_DEPTH_MAX || text.encode_utf16().count() > FILE_PATH_UNITS_MAX {
+            return Err(ErrorCode::InvalidFileOrDirectoryPathName.into());
+        }
+        Ok(FilePath(names))
+    }
+
+    pub fn names(&self) -> &[FileName] {
+        &self.0
+    }
+
+    pub fn is_root(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl std::fmt::Display for FilePath {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (at, name) in self.0.iter().enumerate() {
+            write!(f, "{}{}", if at == 0 { "" } else { "/" }, name.given)?;
+        }
+        Ok(())
     }
 }
 
@@ -317,6 +446,65 @@ mod tests {
         }
         check(ContainerName::parse(&"a".repeat(63)), "ok");
         check(ContainerName::parse(&"a".repeat(64)), "OutOfRangeInput");
+    }
+
+    #[test]
+    fn file_paths() {
+        const BAD: &str = "InvalidFileOrDirectoryPathName";
+        let long = "x".repeat(255);
+        for (path, dots, expected) in [
+            ("", false, "ok "),
+            ("/", false, "ok "),
+            ("a", false, "ok a"),
+            ("a/b/", false, "ok a/b"),
+            ("Dir/Datei \u{e4}.txt", false, "ok Dir/Datei \u{e4}.txt"),
+            ("a./b..", false, "ok a/b"),
+            ("a./b..", true, "ok a./b.."),
+            (" a ", false, "ok  a "),
+            (&long, false, &format!("ok {long}")),
+            ("COM10", false, "ok COM10"),
+            ("nul.txt", false, "ok nul.txt"),
+            ("...", true, "ok ..."),
+            (&"x".repeat(256), false, BAD),
+            (&"\u{1f600}".repeat(128), false, BAD),
+            ("a//b", false, BAD),
+            ("/a", false, BAD),
+            ("//", false, BAD),
+            (".", false, BAD),
+            ("..", false, BAD),
+            ("..", true, BAD),
+            ("a/../b", false, BAD),
+            ("...", false, BAD),
+            ("a\\b", false, BAD),
+            ("a:b", false, BAD),
+            ("a*", false, BAD),
+            ("a\u{1}", false, BAD),
+            ("nul", false, BAD),
+            ("Com1", false, BAD),
+            ("com1./x", false, BAD),
+            ("clock$", false, BAD),
+            ("a\u{fffe}", false, BAD),
+        ] {
+            let got = match FilePath::parse(path, dots) {
+                Ok(path) => format!("ok {path}"),
+                Err(refusal) => refusal.code.name().to_string(),
+            };
+            assert_eq!(got, expected, "{path} {dots}");
+        }
+        let deep = |names: usize| vec!["d"; names].join("/");
+        check(FilePath::parse(&deep(250), false), "ok");
+        check(FilePath::parse(&deep(251), false), BAD);
+        check(FilePath::parse(&vec!["x".repeat(204); 11].join("/"), false), BAD);
+    }
+
+    #[test]
+    fn file_names_are_the_same_in_any_case() {
+        for (a, b, same) in
+            [("File", "fILE", true), ("\u{e4}", "\u{c4}", true), ("stra\u{df}e", "STRASSE", false), ("a", "b", false)]
+        {
+            let [a, b] = [a, b].map(|name| FileName::parse(name).expect("right"));
+            assert_eq!(a == b, same, "{a:?} {b:?}");
+        }
     }
 
     #[test]
