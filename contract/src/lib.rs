@@ -1,5 +1,6 @@
 //! What the services promise, as data. Depends on nothing; everything else reads its facts here.
 
+pub mod attributes;
 pub mod errors;
 pub mod limits;
 pub mod names;

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use engine::{
-    BoxFuture, EXTENT_BYTES_MAX, Engine, ExtentError, ExtentSlice, Fault, Pin, Record, Source, SourceError, View,
-};
+use engine::{BoxFuture, EXTENT_BYTES_MAX, Engine, ExtentError, ExtentSlice, Fault, Pin, Source, SourceError, View};
 
 use crate::blob::body::{self, Place, Rest};
 use crate::record::{BlobHead, corrupt};
@@ -119,7 +117,7 @@ impl Source for AfterFirst<'_> {
 
 /// A part of a body: bytes of a record, or zeros that nobody wrote.
 pub enum Part {
-    Stored { record: Record, skip: u64, bytes: u64 },
+    Stored { value: Bytes, slices: Vec<ExtentSlice>, skip: u64, bytes: u64 },
     Zeros(u64),
 }
 
@@ -129,7 +127,15 @@ pub struct ContentReader {
     engine: Arc<dyn Engine>,
     /// What is to be read next, last first.
     pieces: Vec<Piece>,
-    rest: Option<Box<(Box<dyn View>, Rest)>>,
+    rest: Option<(Box<dyn View>, Box<dyn Runs>)>,
+}
+
+/// A body that is looked up as it is read.
+pub trait Runs: Send {
+    fn is_empty(&self) -> bool;
+
+    /// The next parts; at least one if it is not empty.
+    fn parts<'a>(&'a mut self, view: &'a dyn View) -> BoxFuture<'a, Result<Vec<Part>, Fault>>;
 }
 
 enum Piece {
@@ -151,28 +157,36 @@ impl ContentReader {
         first: u64,
         bytes: u64,
     ) -> Result<ContentReader, Fault> {
+        if bytes > 0 && head.in_runs {
+            return ContentReader::of_runs(engine, view, Box::new(Rest::new(place, head, first, bytes))).await;
+        }
         let mut reader = ContentReader { engine: engine.clone(), pieces: Vec::new(), rest: None };
-        if bytes == 0 {
-            return Ok(reader);
+        if bytes > 0 {
+            reader.take(vec![body::single(view.as_ref(), &place, first, bytes).await?])?;
         }
-        if !head.in_runs {
-            let part = body::single(view.as_ref(), &place, first, bytes).await?;
-            reader.take(vec![part])?;
-            return Ok(reader);
-        }
-        reader.rest = Some(Box::new((view, Rest::new(place, head, first, bytes))));
+        Ok(reader)
+    }
+
+    /// The same of anything that is in runs.
+    pub async fn of_runs(
+        engine: &Arc<dyn Engine>,
+        view: Box<dyn View>,
+        runs: Box<dyn Runs>,
+    ) -> Result<ContentReader, Fault> {
+        let mut reader = ContentReader { engine: engine.clone(), pieces: Vec::new(), rest: Some((view, runs)) };
         reader.refill().await?;
         Ok(reader)
     }
 
     /// Looks up what comes next. Extents are pinned while the view that named them is open.
     async fn refill(&mut self) -> Result<(), Fault> {
-        if let Some(mut rest) = self.rest.take() {
-            let (view, runs) = rest.as_mut();
-            let parts = runs.parts(view.as_ref()).await?;
-            self.take(parts)?;
+        if let Some((view, mut runs)) = self.rest.take() {
             if !runs.is_empty() {
-                self.rest = Some(rest);
+                let parts = runs.parts(view.as_ref()).await?;
+                self.take(parts)?;
+            }
+            if !runs.is_empty() {
+                self.rest = Some((view, runs));
             }
         }
         Ok(())
@@ -182,15 +196,14 @@ impl ContentReader {
         for part in parts {
             match part {
                 Part::Zeros(bytes) => self.pieces.push(Piece::Zeros(bytes)),
-                Part::Stored { record, skip, bytes } => {
-                    if skip + bytes > body::stored_bytes(&record) {
+                Part::Stored { value, slices, skip, bytes } => {
+                    if skip + bytes > body::held_bytes(&value, &slices) {
                         return Err(corrupt("a body shorter than its blob", b""));
                     }
-                    if record.slices.is_empty() {
-                        let value = record.value.slice(skip as usize..(skip + bytes) as usize);
-                        self.pieces.push(Piece::Inline(value));
+                    if slices.is_empty() {
+                        self.pieces.push(Piece::Inline(value.slice(skip as usize..(skip + bytes) as usize)));
                     }
-                    for slice in body::cut_slices(&record.slices, skip, bytes) {
+                    for slice in body::cut_slices(&slices, skip, bytes) {
                         self.pieces.push(Piece::Slice(self.engine.pin(slice.extent), slice));
                     }
                 }

@@ -5,10 +5,11 @@
 //! | system    | `s`                               | by purpose     | CEILING                               |
 //! | account   | `a` account                       | service letter | PROPERTIES                            |
 //! |           |                                   | `copies`       | PENDING_COPIES                        |
-//! | directory | `d` service account               | name           | HEAD, TOMBSTONE, KEPT                 |
+//! | directory | `d` service account               | name           | HEAD, TOMBSTONE, KEPT, SNAPSHOT       |
 //! | container | `b` account 0x00 incarnation (16) | blob name      | HEAD, BODY, BLOCKS, STAGED, PAST, ... |
 //! | queue     | `q` account 0x00 incarnation (16) | empty          | VISIBLE, POINTER, TEXT, EXPIRY, STATE |
 //! | table     | `t` account 0x00 incarnation (16) | PartitionKey   | ENTITY                                |
+//! | share     | `f` account 0x00 incarnation (16) | empty          | ENTRY, NODE, RUN, PAST_..., STATE     |
 //!
 //! A service is its letter: `b`, `q`, `t`, `f`. What a named thing holds is in a group that begins with that letter. The account is part
 //! of every group id, so one account's keys cannot reach another's. Names are UTF-8 and sort by bytes, which is the order of code points
@@ -45,6 +46,8 @@ pub mod directory {
     pub const TOMBSTONE: Family = Family(2);
     /// One record per container that was deleted and is kept for a while; the key is the tick of its deletion.
     pub const KEPT: Family = Family(3);
+    /// One record per snapshot of a share; the share's incarnation, then 8 bytes of when it was taken.
+    pub const SNAPSHOT: Family = Family(4);
 }
 
 /// Families of a container.
@@ -96,6 +99,28 @@ pub mod table {
     pub const ENTITY: Family = Family(1);
 }
 
+/// Families of a share, whose tree is one partition. What the first three hold begins with the generation it was written in, and goes on
+/// in the PAST family of the same kind for as long as a snapshot sees it: `file/versions.rs`.
+pub mod share {
+    use engine::Family;
+    /// One record per name in a directory; 8 bytes of the directory's id, then the name in upper case.
+    pub const ENTRY: Family = Family(1);
+    /// One record per file and directory; the key is its id. The root has one once it was changed.
+    pub const NODE: Family = Family(2);
+    /// The content of files in runs; 8 bytes of the content's id, 8 of the offset of the run's last byte.
+    pub const RUN: Family = Family(3);
+    /// What these were; the same keys, then a zero and the last generation that sees it.
+    pub const PAST_ENTRY: Family = Family(4);
+    pub const PAST_NODE: Family = Family(5);
+    pub const PAST_RUN: Family = Family(6);
+    /// The generation, the snapshots and the size of the whole; key empty.
+    pub const STATE: Family = Family(7);
+    /// One record per content that no file has any more and whose runs are still there; the key is the content's id.
+    pub const ORPHAN: Family = Family(8);
+    /// One record per security descriptor; 16 bytes of its key.
+    pub const PERMISSION: Family = Family(9);
+}
+
 pub fn system_group() -> GroupId {
     GroupId(Bytes::from_static(b"s"))
 }
@@ -144,6 +169,11 @@ pub fn blob_partition(container: &GroupId, blob: &BlobName) -> PartitionId {
 /// A queue's messages: commands on them take turns and share commits.
 pub fn queue_partition(queue: &GroupId) -> PartitionId {
     PartitionId { group: queue.clone(), key: Bytes::new() }
+}
+
+/// A share's tree: a rename, a deletion and a snapshot are one commit each, and no reader sees half of one.
+pub fn tree_partition(share: &GroupId) -> PartitionId {
+    PartitionId { group: share.clone(), key: Bytes::new() }
 }
 
 pub fn entity_partition(table: &GroupId, partition_key: &str) -> PartitionId {

@@ -10,6 +10,7 @@ pub mod content;
 pub mod directory;
 pub mod etag;
 pub mod execute;
+pub mod file;
 pub mod gate;
 pub mod housekeeping;
 pub mod immutability;

@@ -8,17 +8,21 @@ pub mod blob;
 pub mod blocks;
 pub mod container;
 pub mod kept;
+pub mod node;
 pub mod note;
 pub mod past;
 pub mod queue;
 pub mod service;
+pub mod share;
 pub mod table;
 pub mod tags;
 
 pub use blob::{BlobHead, BlobKind, ContentProperties};
 pub use container::{ContainerHead, PublicAccess, StoredPolicy};
 pub use kept::KeptContainer;
+pub use node::{Entry, FileId, Node, NodeKind};
 pub use queue::{Message, Place, QueueHead, QueueState};
+pub use share::{ShareHead, ShareSnapshot, ShareState};
 pub use table::{StoredEntity, TableHead};
 
 use engine::Fault;

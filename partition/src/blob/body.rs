@@ -8,9 +8,9 @@
 use std::ops::Bound;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use engine::{ExtentSlice, Family, Fault, KeyRange, Record, View, Write};
+use engine::{BoxFuture, ExtentSlice, Family, Fault, KeyRange, Record, View, Write};
 
-use crate::content::Part;
+use crate::content::{Part, Runs};
 use crate::execute::Reader;
 use crate::key::{after_prefix, container};
 use crate::record::{BlobHead, corrupt};
@@ -298,12 +298,7 @@ impl Rest {
         Rest { place, next: first, last: first + bytes - 1, after: Bound::Included(first), has_holes }
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.next > self.last
-    }
-
-    /// The next parts; at least one if it is not empty.
-    pub async fn parts(&mut self, view: &dyn View) -> Result<Vec<Part>, Fault> {
+    async fn next_parts(&mut self, view: &dyn View) -> Result<Vec<Part>, Fault> {
         let page = view.scan(self.place.body, &self.place.from(self.after), RUNS_AT_ONCE).await?;
         let is_last = page.len() < RUNS_AT_ONCE;
         let mut parts = Vec::new();
@@ -315,7 +310,7 @@ impl Rest {
             self.hole_before(run.begin, &mut parts)?;
             let last = run.end.min(self.last);
             let (skip, bytes) = (self.next - run.begin, last - self.next + 1);
-            parts.push(Part::Stored { record: run.record, skip, bytes });
+            parts.push(stored_part(run.record, skip, bytes));
             (self.next, self.after) = (last + 1, Bound::Excluded(run.end));
             if self.is_empty() {
                 return Ok(parts);
@@ -339,17 +334,36 @@ impl Rest {
     }
 }
 
+impl Runs for Rest {
+    fn is_empty(&self) -> bool {
+        self.next > self.last
+    }
+
+    fn parts<'a>(&'a mut self, view: &'a dyn View) -> BoxFuture<'a, Result<Vec<Part>, Fault>> {
+        Box::pin(self.next_parts(view))
+    }
+}
+
 /// A body that is one record.
 pub async fn single(view: &dyn View, place: &Place, skip: u64, bytes: u64) -> Result<Part, Fault> {
     let record = view.get(place.body, &place.prefix).await?;
-    Ok(Part::Stored { record: record.ok_or_else(|| corrupt("a body that is not there", b""))?, skip, bytes })
+    Ok(stored_part(record.ok_or_else(|| corrupt("a body that is not there", b""))?, skip, bytes))
+}
+
+fn stored_part(record: Record, skip: u64, bytes: u64) -> Part {
+    Part::Stored { value: record.value, slices: record.slices, skip, bytes }
 }
 
 /// How many bytes of a body a record holds.
 pub fn stored_bytes(record: &Record) -> u64 {
-    match record.slices.is_empty() {
-        true => record.value.len() as u64,
-        false => record.slices.iter().map(|slice| slice.bytes).sum(),
+    held_bytes(&record.value, &record.slices)
+}
+
+/// The same of what is in one: its own bytes, or slices.
+pub fn held_bytes(value: &[u8], slices: &[ExtentSlice]) -> u64 {
+    match slices.is_empty() {
+        true => value.len() as u64,
+        false => slices.iter().map(|slice| slice.bytes).sum(),
     }
 }
 

@@ -165,12 +165,9 @@ mod tag {
     pub const LAST_MODIFIED: u8 = 2;
     pub const CREATED: u8 = 3;
     pub const CONTENT_BYTES: u8 = 4;
-    pub const CONTENT_TYPE: u8 = 5;
-    pub const CONTENT_ENCODING: u8 = 6;
-    pub const CONTENT_LANGUAGE: u8 = 7;
-    pub const CONTENT_DISPOSITION: u8 = 8;
-    pub const CACHE_CONTROL: u8 = 9;
-    pub const CONTENT_MD5: u8 = 10;
+    /// This one and the five after it.
+    pub const PROPERTIES: u8 = 5;
+    pub const PROPERTIES_END: u8 = 10;
     pub const METADATA: u8 = 11;
     pub const LEASE: u8 = 12;
     pub const IN_RUNS: u8 = 13;
@@ -184,12 +181,9 @@ mod tag {
     pub const IMMUTABILITY: u8 = 20;
     pub const LEGAL_HOLD: u8 = 21;
     pub const EXPIRES: u8 = 22;
-    /// Begins the copy; those after it belong to it.
+    /// This one and the four after it.
     pub const COPY: u8 = 23;
-    pub const COPY_SOURCE: u8 = 24;
-    pub const COPY_COMPLETED: u8 = 25;
-    pub const COPY_DESCRIPTION: u8 = 26;
-    pub const COPY_INCREMENTAL: u8 = 27;
+    pub const COPY_END: u8 = 27;
     pub const ACCESSED: u8 = 28;
 }
 
@@ -201,14 +195,7 @@ impl BlobHead {
         fields.u64(LAST_MODIFIED, self.last_modified.ticks());
         fields.u64(CREATED, self.created.ticks());
         fields.u64(CONTENT_BYTES, self.content_bytes);
-        fields.text(CONTENT_TYPE, self.properties.content_type.as_deref());
-        fields.text(CONTENT_ENCODING, self.properties.content_encoding.as_deref());
-        fields.text(CONTENT_LANGUAGE, self.properties.content_language.as_deref());
-        fields.text(CONTENT_DISPOSITION, self.properties.content_disposition.as_deref());
-        fields.text(CACHE_CONTROL, self.properties.cache_control.as_deref());
-        if let Some(md5) = &self.properties.content_md5 {
-            fields.bytes(CONTENT_MD5, md5);
-        }
+        write_properties(&mut fields, PROPERTIES, &self.properties);
         self.metadata.iter().for_each(|(name, value)| fields.pair(METADATA, name, value));
         if let Some(lease) = &self.lease {
             fields.bytes(LEASE, &encode_lease(lease));
@@ -246,16 +233,7 @@ impl BlobHead {
             fields.u64(EXPIRES, expires.ticks());
         }
         if let Some(copy) = &self.copy {
-            let id = copy.id.0.to_be_bytes();
-            fields.bytes(COPY, &[&[copy.status as u8], &id[..], &two(copy.bytes_done, copy.bytes)].concat());
-            fields.bytes(COPY_SOURCE, copy.source.as_bytes());
-            if let Some(completed) = copy.completed {
-                fields.u64(COPY_COMPLETED, completed.ticks());
-            }
-            fields.text(COPY_DESCRIPTION, copy.description.as_deref());
-            if let Some(Incremental { source, snapshot }) = copy.incremental {
-                fields.bytes(COPY_INCREMENTAL, &two(source, snapshot));
-            }
+            write_copy(&mut fields, COPY, copy);
         }
         fields.finish()
     }
@@ -279,12 +257,7 @@ impl BlobHead {
                 LAST_MODIFIED => last_modified = Some(Timestamp::from_ticks(read_u64(value)?)),
                 CREATED => created = Some(Timestamp::from_ticks(read_u64(value)?)),
                 CONTENT_BYTES => content_bytes = Some(read_u64(value)?),
-                CONTENT_TYPE => properties.content_type = Some(read_text(value)?),
-                CONTENT_ENCODING => properties.content_encoding = Some(read_text(value)?),
-                CONTENT_LANGUAGE => properties.content_language = Some(read_text(value)?),
-                CONTENT_DISPOSITION => properties.content_disposition = Some(read_text(value)?),
-                CACHE_CONTROL => properties.cache_control = Some(read_text(value)?),
-                CONTENT_MD5 => properties.content_md5 = Some(value.try_into().ok()?),
+                PROPERTIES..=PROPERTIES_END => read_property(&mut properties, tag - PROPERTIES, value)?,
                 METADATA => metadata.push(read_pair(value)?),
                 LEASE => lease = Some(decode_lease(value)?),
                 IN_RUNS => in_runs = true,
@@ -316,14 +289,7 @@ impl BlobHead {
                 LEGAL_HOLD => legal_hold = true,
                 ACCESSED => accessed = Some(Timestamp::from_ticks(read_u64(value)?)),
                 EXPIRES => expires = Some(Timestamp::from_ticks(read_u64(value)?)),
-                COPY => copy = Some(read_copy(value)?),
-                COPY_SOURCE => copy.as_mut()?.source = read_text(value)?,
-                COPY_COMPLETED => copy.as_mut()?.completed = Some(Timestamp::from_ticks(read_u64(value)?)),
-                COPY_DESCRIPTION => copy.as_mut()?.description = Some(read_text(value)?),
-                COPY_INCREMENTAL => {
-                    let (source, snapshot) = read_two(value)?;
-                    copy.as_mut()?.incremental = Some(Incremental { source, snapshot });
-                }
+                COPY..=COPY_END => read_copy_field(&mut copy, tag - COPY, value)?,
                 _ => return None,
             }
         }
@@ -349,11 +315,67 @@ impl BlobHead {
     }
 }
 
-fn two(a: u64, b: u64) -> [u8; 16] {
+/// Six tags from `first` on.
+pub(super) fn write_properties(fields: &mut FieldWriter, first: u8, properties: &ContentProperties) {
+    fields.text(first, properties.content_type.as_deref());
+    fields.text(first + 1, properties.content_encoding.as_deref());
+    fields.text(first + 2, properties.content_language.as_deref());
+    fields.text(first + 3, properties.content_disposition.as_deref());
+    fields.text(first + 4, properties.cache_control.as_deref());
+    if let Some(md5) = &properties.content_md5 {
+        fields.bytes(first + 5, md5);
+    }
+}
+
+/// `offset` is the tag's place among the six.
+pub(super) fn read_property(properties: &mut ContentProperties, offset: u8, value: &[u8]) -> Option<()> {
+    match offset {
+        0 => properties.content_type = Some(read_text(value)?),
+        1 => properties.content_encoding = Some(read_text(value)?),
+        2 => properties.content_language = Some(read_text(value)?),
+        3 => properties.content_disposition = Some(read_text(value)?),
+        4 => properties.cache_control = Some(read_text(value)?),
+        5 => properties.content_md5 = Some(value.try_into().ok()?),
+        _ => return None,
+    }
+    Some(())
+}
+
+/// Five tags from `first` on; the first of them begins the copy.
+pub(super) fn write_copy(fields: &mut FieldWriter, first: u8, copy: &CopyState) {
+    let id = copy.id.0.to_be_bytes();
+    fields.bytes(first, &[&[copy.status as u8], &id[..], &two(copy.bytes_done, copy.bytes)].concat());
+    fields.bytes(first + 1, copy.source.as_bytes());
+    if let Some(completed) = copy.completed {
+        fields.u64(first + 2, completed.ticks());
+    }
+    fields.text(first + 3, copy.description.as_deref());
+    if let Some(Incremental { source, snapshot }) = copy.incremental {
+        fields.bytes(first + 4, &two(source, snapshot));
+    }
+}
+
+/// `offset` is the tag's place among the five.
+pub(super) fn read_copy_field(copy: &mut Option<CopyState>, offset: u8, value: &[u8]) -> Option<()> {
+    match offset {
+        0 => *copy = Some(read_copy(value)?),
+        1 => copy.as_mut()?.source = read_text(value)?,
+        2 => copy.as_mut()?.completed = Some(Timestamp::from_ticks(read_u64(value)?)),
+        3 => copy.as_mut()?.description = Some(read_text(value)?),
+        4 => {
+            let (source, snapshot) = read_two(value)?;
+            copy.as_mut()?.incremental = Some(Incremental { source, snapshot });
+        }
+        _ => return None,
+    }
+    Some(())
+}
+
+pub(super) fn two(a: u64, b: u64) -> [u8; 16] {
     (u128::from(a) << 64 | u128::from(b)).to_be_bytes()
 }
 
-fn read_two(value: &[u8]) -> Option<(u64, u64)> {
+pub(super) fn read_two(value: &[u8]) -> Option<(u64, u64)> {
     let (a, b) = value.split_at_checked(8)?;
     Some((read_u64(a)?, read_u64(b)?))
 }

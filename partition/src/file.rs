@@ -1,0 +1,6 @@
+//! The File service: shares, and the trees in them.
+
+pub mod body;
+pub mod share;
+pub mod tree;
+pub mod versions;

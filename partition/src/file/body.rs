@@ -1,0 +1,210 @@
+//! The bytes of files: runs where something was written, zeros everywhere else.
+//!
+//! A file's content has an id of its own, so that replacing all of it is one small write: the old content is orphaned and swept later.
+//! Each run is a record under the content's id and the offset of its last byte, so the run that holds an offset is the first one found
+//! from that offset on. A write cuts its range out of the runs it meets and adds its own; a small one lies in the record itself.
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use engine::{BoxFuture, ExtentSlice, Fault, View};
+
+use super::versions::{At, Edit, Versioned, Walk};
+use crate::blob::body::{cut_slices, held_bytes};
+use crate::content::{Part, Runs};
+use crate::execute::Reader;
+use crate::key::share;
+use crate::record::{ShareState, corrupt};
+
+/// Runs asked of the engine at once.
+const RUNS_AT_ONCE: usize = 64;
+
+/// Bytes that were written, and where.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Run {
+    pub begin: u64,
+    /// The offset of its last byte.
+    pub end: u64,
+    /// The generation its bytes were written in; that of the record is later if it was cut since.
+    pub written: u64,
+    /// Its bytes, unless they are in extents.
+    pub bytes: Bytes,
+    pub slices: Vec<ExtentSlice>,
+}
+
+fn run_key(body: u64, last: u64) -> Bytes {
+    let mut key = BytesMut::with_capacity(16);
+    key.put_u64(body);
+    key.put_u64(last);
+    key.freeze()
+}
+
+impl Run {
+    fn read(key: &[u8], stored: &Versioned) -> Result<Run, Fault> {
+        let bad = || corrupt("a run of a file", key);
+        let end = key.get(8..).and_then(|end| end.try_into().ok()).map(u64::from_be_bytes).ok_or_else(bad)?;
+        let mut bytes = stored.value.clone();
+        let written = bytes.try_get_u64().map_err(|_| bad())?;
+        let count = held_bytes(&bytes, &stored.slices);
+        let begin = (end + 1).checked_sub(count).filter(|_| count > 0).ok_or_else(bad)?;
+        Ok(Run { begin, end, written, bytes, slices: stored.slices.clone() })
+    }
+
+    fn value(&self) -> Bytes {
+        let mut value = BytesMut::with_capacity(8 + self.bytes.len());
+        value.put_u64(self.written);
+        value.put_slice(&self.bytes);
+        value.freeze()
+    }
+
+    /// The part of it from `first` to `last`, which it holds.
+    fn cut(&self, first: u64, last: u64) -> Run {
+        let (skip, count) = (first - self.begin, last - first + 1);
+        let bytes = match self.slices.is_empty() {
+            true => self.bytes.slice(skip as usize..(skip + count) as usize),
+            false => Bytes::new(),
+        };
+        Run { begin: first, end: last, written: self.written, bytes, slices: cut_slices(&self.slices, skip, count) }
+    }
+}
+
+/// A run that a command meets, as it is stored.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Met {
+    run: Run,
+    stored: Versioned,
+}
+
+/// The runs that lie in part or whole between `first` and `last`, of a command.
+pub async fn overlapping(
+    reader: &Reader<'_>,
+    state: &ShareState,
+    body: u64,
+    first: u64,
+    last: u64,
+) -> Result<Vec<Met>, Fault> {
+    let mut found = Vec::new();
+    let mut range = all_runs(body);
+    range.start = std::ops::Bound::Included(run_key(body, first));
+    loop {
+        let page = reader.scan(share::RUN, &range, RUNS_AT_ONCE).await?;
+        let is_last = page.len() < RUNS_AT_ONCE;
+        for (key, record) in page {
+            let mut stored = Versioned::read(record)?;
+            let mut run = Run::read(&key, &stored)?;
+            if run.begin > last {
+                return Ok(found);
+            }
+            range.start = std::ops::Bound::Excluded(key);
+            if first <= run.begin && run.end <= last && !state.is_seen_since(stored.since) {
+                // Nothing of it will be left, and nothing of it needs to be held.
+                (run.bytes, run.slices) = (Bytes::new(), Vec::new());
+                (stored.value, stored.slices) = (Bytes::new(), Vec::new());
+            }
+            found.push(Met { run, stored });
+        }
+        if is_last {
+            return Ok(found);
+        }
+    }
+}
+
+fn all_runs(body: u64) -> engine::KeyRange {
+    use std::ops::Bound;
+    let prefix = body.to_be_bytes();
+    let end = crate::key::after_prefix(&prefix).map_or(Bound::Unbounded, Bound::Excluded);
+    engine::KeyRange { start: Bound::Included(Bytes::copy_from_slice(&prefix)), end }
+}
+
+impl Edit<'_> {
+    /// Takes what is between `first` and `last` out of the runs that overlap it.
+    pub fn carve(&mut self, body: u64, overlapping: &[Met], first: u64, last: u64) {
+        for Met { run, stored } in overlapping {
+            let key = run_key(body, run.end);
+            if run.end > last {
+                let rest = run.cut(last + 1, run.end);
+                self.put(share::RUN, key, Some(stored), rest.value(), rest.slices);
+            } else {
+                self.delete(share::RUN, key, stored);
+            }
+            if run.begin < first {
+                let rest = run.cut(run.begin, first - 1);
+                self.put(share::RUN, run_key(body, rest.end), None, rest.value(), rest.slices);
+            }
+        }
+    }
+
+    /// Writes bytes from `first` on, where nothing is.
+    pub fn write(&mut self, body: u64, first: u64, count: u64, (bytes, slices): (Bytes, Vec<ExtentSlice>)) {
+        let end = first + count - 1;
+        let run = Run { begin: first, end, written: self.generation(), bytes, slices };
+        self.put(share::RUN, run_key(body, end), None, run.value(), run.slices);
+    }
+}
+
+/// Runs in order, as they are or were.
+pub struct RunWalk {
+    walk: Walk,
+    last: u64,
+}
+
+impl RunWalk {
+    /// Those that lie in part or whole between `first` and `last`.
+    pub fn new(at: At, body: u64, first: u64, last: u64) -> RunWalk {
+        let walk = Walk::new(at, share::RUN, run_key(body, first), &body.to_be_bytes());
+        RunWalk { walk, last }
+    }
+
+    pub async fn next(&mut self, view: &dyn View) -> Result<Option<Run>, Fault> {
+        let Some((key, stored)) = self.walk.next(view, RUNS_AT_ONCE).await? else { return Ok(None) };
+        let run = Run::read(&key, &stored)?;
+        Ok(Some(run).filter(|run| run.begin <= self.last))
+    }
+}
+
+/// What is left to read of a file.
+pub struct Rest {
+    walk: RunWalk,
+    /// The next offset.
+    next: u64,
+    last: u64,
+}
+
+impl Rest {
+    /// `count` bytes from `first`, more than none.
+    pub fn new(at: At, body: u64, first: u64, count: u64) -> Rest {
+        let last = first + count - 1;
+        Rest { walk: RunWalk::new(at, body, first, last), next: first, last }
+    }
+
+    async fn next_parts(&mut self, view: &dyn View) -> Result<Vec<Part>, Fault> {
+        let mut parts = Vec::new();
+        while parts.len() < RUNS_AT_ONCE && self.next <= self.last {
+            let Some(run) = self.walk.next(view).await? else {
+                self.hole_before(self.last + 1, &mut parts);
+                break;
+            };
+            self.hole_before(run.begin, &mut parts);
+            let last = run.end.min(self.last);
+            let (skip, bytes) = (self.next - run.begin, last - self.next + 1);
+            parts.push(Part::Stored { value: run.bytes, slices: run.slices, skip, bytes });
+            self.next = last + 1;
+        }
+        Ok(parts)
+    }
+
+    fn hole_before(&mut self, begin: u64, parts: &mut Vec<Part>) {
+        if begin > self.next {
+            parts.push(Part::Zeros(begin - self.next));
+            self.next = begin;
+        }
+    }
+}
+
+impl Runs for Rest {
+    fn is_empty(&self) -> bool {
+        self.next > self.last
+    }
+
+    fn parts<'a>(&'a mut self, view: &'a dyn View) -> BoxFuture<'a, Result<Vec<Part>, Fault>> {
+        Box::pin(self.next_parts(view))
+    }
+}

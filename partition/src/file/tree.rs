@@ -1,0 +1,184 @@
+//! Finding things in a share's tree: names, directories, what they name.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use contract::attributes::FileAttributes;
+use contract::names::{FileName, FilePath, Metadata};
+use engine::{Fault, View};
+
+use super::versions::{At, Edit, Versioned, get, get_at};
+use crate::execute::Reader;
+use crate::key::share;
+use crate::record::blob::ContentProperties;
+use crate::record::node::Posix;
+use crate::record::share::Protocol;
+use crate::record::{Entry, FileId, Node, NodeKind, ShareHead, ShareState};
+
+pub fn entry_key(directory: FileId, name: &FileName) -> Bytes {
+    let mut key = BytesMut::with_capacity(8 + name.folded().len());
+    key.put_u64(directory.0);
+    key.put_slice(name.folded().as_bytes());
+    key.freeze()
+}
+
+pub fn node_key(id: FileId) -> Bytes {
+    Bytes::copy_from_slice(&id.0.to_be_bytes())
+}
+
+/// What a path leads to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// A directory on the way is missing, or is no directory.
+    NoParent,
+    /// The directory is there and the name is not.
+    Free {
+        parent: FileId,
+    },
+    Taken(Box<Found>),
+}
+
+/// Something that is there.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Found {
+    /// The directory it is in; for the root, itself.
+    pub parent: FileId,
+    /// Every directory on the way, the root first.
+    pub above: Vec<FileId>,
+    pub node: Node,
+    /// As they are stored; `None` for the root, and for one that was never changed.
+    entry: Option<(Bytes, Versioned)>,
+    stored: Option<Versioned>,
+}
+
+impl Place {
+    pub fn found(self) -> Option<Found> {
+        match self {
+            Place::Taken(found) => Some(*found),
+            _ => None,
+        }
+    }
+
+    pub fn node(&self) -> Option<&Node> {
+        match self {
+            Place::Taken(found) => Some(&found.node),
+            _ => None,
+        }
+    }
+}
+
+/// Reads records as a command or as a request that only looks.
+enum Source<'a, 'r> {
+    Command(&'a Reader<'r>),
+    View(&'a dyn View, At),
+}
+
+impl Source<'_, '_> {
+    async fn get(&self, family: engine::Family, key: &[u8]) -> Result<Option<Versioned>, Fault> {
+        match self {
+            Source::Command(reader) => get(reader, family, key).await,
+            Source::View(view, at) => get_at(*view, *at, family, key).await,
+        }
+    }
+
+    async fn find(&self, share: &ShareHead, path: &FilePath) -> Result<Place, Fault> {
+        let mut above = Vec::with_capacity(path.names().len());
+        let (mut id, mut entry) = (FileId::ROOT, None);
+        for (at, name) in path.names().iter().enumerate() {
+            let key = entry_key(id, name);
+            above.push(id);
+            let is_last = at + 1 == path.names().len();
+            match self.get(share::ENTRY, &key).await? {
+                None if is_last => return Ok(Place::Free { parent: id }),
+                None => return Ok(Place::NoParent),
+                Some(stored) => {
+                    let named = Entry::decode(&stored.value)?;
+                    if !is_last && !named.is_directory {
+                        return Ok(Place::NoParent);
+                    }
+                    id = named.id;
+                    entry = Some((key, stored));
+                }
+            }
+        }
+        let stored = self.get(share::NODE, &node_key(id)).await?;
+        let node = match &stored {
+            Some(stored) => Node::decode(&stored.value)?,
+            None if id == FileId::ROOT => untouched_root(share),
+            // A name without what it names is damage: no writer leaves one.
+            None => return Err(crate::record::corrupt("a name that names nothing", path.to_string().as_bytes())),
+        };
+        let parent = above.last().copied().unwrap_or(FileId::ROOT);
+        Ok(Place::Taken(Box::new(Found { parent, above, node, entry, stored })))
+    }
+}
+
+/// The root of a share that nobody changed.
+pub fn untouched_root(share: &ShareHead) -> Node {
+    Node {
+        id: FileId::ROOT,
+        kind: NodeKind::Directory,
+        etag: share.etag,
+        last_modified: share.last_modified,
+        attributes: FileAttributes::DIRECTORY,
+        created: share.created,
+        written: share.created,
+        changed: share.created,
+        permission: None,
+        properties: ContentProperties::default(),
+        metadata: Metadata::default(),
+        lease: None,
+        copy: None,
+        posix: (share.protocol == Protocol::Nfs).then_some(Posix::DIRECTORY),
+    }
+}
+
+/// What is at a path now, for a command.
+pub async fn find(reader: &Reader<'_>, share: &ShareHead, path: &FilePath) -> Result<Place, Fault> {
+    Source::Command(reader).find(share, path).await
+}
+
+/// What is or was at a path, for a request that only looks.
+pub async fn find_at(view: &dyn View, at: At, share: &ShareHead, path: &FilePath) -> Result<Place, Fault> {
+    Source::View(view, at).find(share, path).await
+}
+
+pub async fn state(reader: &Reader<'_>) -> Result<ShareState, Fault> {
+    let record = reader.get(share::STATE, &[]).await?;
+    Ok(record.map(|record| ShareState::decode(&record.value)).transpose()?.unwrap_or_default())
+}
+
+impl Edit<'_> {
+    /// Gives a name to something new, which is written too.
+    pub fn add(&mut self, parent: FileId, name: &FileName, node: &Node) {
+        self.name(parent, name, node, None);
+        self.put(share::NODE, node_key(node.id), None, node.encode(), Vec::new());
+    }
+
+    /// Gives a name to something that is there.
+    pub fn name(&mut self, parent: FileId, name: &FileName, node: &Node, old: Option<&Versioned>) {
+        let entry = Entry { name: name.as_str().to_string(), id: node.id, is_directory: node.is_directory() };
+        self.put(share::ENTRY, entry_key(parent, name), old, entry.encode(), Vec::new());
+    }
+
+    /// Writes what was found anew.
+    pub fn change(&mut self, found: &Found, node: &Node) {
+        self.put(share::NODE, node_key(node.id), found.stored.as_ref(), node.encode(), Vec::new());
+    }
+
+    /// Takes the name away.
+    pub fn unname(&mut self, found: &Found) {
+        if let Some((key, stored)) = &found.entry {
+            self.delete(share::ENTRY, key.clone(), stored);
+        }
+    }
+
+    /// Takes away what was found; its content is the caller's.
+    pub fn remove(&mut self, found: &Found) {
+        if let Some(stored) = &found.stored {
+            self.delete(share::NODE, node_key(found.node.id), stored);
+        }
+    }
+
+    pub fn put_state(&mut self, state: &ShareState) {
+        self.put_plain(share::STATE, Bytes::new(), state.encode());
+    }
+}
