@@ -3,9 +3,9 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use contract::names::{BlobName, ContainerName, LeaseId, Metadata, QueueName};
+use contract::names::{BlobName, ContainerName, LeaseId, Metadata, QueueName, ShareName};
 use contract::operations::{Conditions as Rule, Operation, Resource};
-use contract::{ApiVersion, Refusal, Service};
+use contract::{ApiVersion, ErrorCode, Refusal, Service};
 use env::{Id, Timestamp};
 use partition::blob::{Keeping, Which};
 use partition::checks::Expectation;
@@ -104,14 +104,33 @@ impl Request<'_> {
         QueueName::parse(&self.address.first)
     }
 
+    pub fn share(&self) -> Result<ShareName, Refusal> {
+        ShareName::parse(&self.address.first)
+    }
+
+    /// The snapshot that `sharesnapshot` names, by when it was taken.
+    pub fn share_snapshot(&self) -> Result<Option<Timestamp>, Refusal> {
+        self.moment("sharesnapshot")
+    }
+
+    /// A write is of what the share is now.
+    pub fn refuse_share_snapshot(&self) -> Result<(), Refusal> {
+        match self.share_snapshot()? {
+            Some(_) => Err(ErrorCode::ShareSnapshotOperationNotSupported.into()),
+            None => Ok(()),
+        }
+    }
+
+    /// A parameter that names a snapshot or version by its moment.
+    fn moment(&self, name: &'static str) -> Result<Option<Timestamp>, Refusal> {
+        let Some(text) = self.query.get(name) else { return Ok(None) };
+        let bad = || Refusal::bad_query(name, text, "Not a moment of the form 2026-01-02T03:04:05.1234567Z.");
+        Timestamp::parse_iso8601(text).map(Some).ok_or_else(bad)
+    }
+
     /// The state of the blob that `snapshot` or `versionid` names.
     pub fn which(&self) -> Result<Which, Refusal> {
-        let ticks = |name: &'static str| {
-            let Some(text) = self.query.get(name) else { return Ok(None) };
-            let moment = Timestamp::parse_iso8601(text);
-            let bad = || Refusal::bad_query(name, text, "Not a moment of the form 2026-01-02T03:04:05.1234567Z.");
-            moment.map(|moment| Some(moment.ticks())).ok_or_else(bad)
-        };
+        let ticks = |name: &'static str| self.moment(name).map(|moment| moment.map(Timestamp::ticks));
         match (ticks("snapshot")?, ticks("versionid")?) {
             (None, None) => Ok(Which::Current),
             (Some(ticks), None) => Ok(Which::Snapshot(ticks)),
