@@ -1,7 +1,20 @@
 //! The File service: shares, and the trees in them.
+//!
+//! A share's tree is one partition: commands on it take turns, share commits, and each is all or nothing, a rename of a directory with
+//! everything in it included.
 
 pub mod body;
+pub mod change;
+pub mod create;
+pub mod delete;
+pub mod lease;
+pub mod list;
+pub mod range;
+pub mod read;
+pub mod rename;
 pub mod security;
+pub mod settings;
 pub mod share;
+pub mod target;
 pub mod tree;
 pub mod versions;

@@ -143,7 +143,7 @@ fn started(id: LeaseId, seconds: Option<u32>, now: Timestamp) -> Lease {
     Lease { id, seconds, expires, breaks: None }
 }
 
-/// The codes that differ between blobs and containers.
+/// The codes that differ between blobs, containers and files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LeaseCodes {
     pub not_present: ErrorCode,
@@ -158,6 +158,11 @@ pub const OF_BLOB: LeaseCodes = LeaseCodes {
 pub const OF_CONTAINER: LeaseCodes = LeaseCodes {
     not_present: ErrorCode::LeaseNotPresentWithContainerOperation,
     mismatch: ErrorCode::LeaseIdMismatchWithContainerOperation,
+};
+
+pub const OF_FILE: LeaseCodes = LeaseCodes {
+    not_present: ErrorCode::LeaseNotPresentWithFileOperation,
+    mismatch: ErrorCode::LeaseIdMismatchWithFileOperation,
 };
 
 /// May an operation that asks `check` of the lease go on, with the id it was given?

@@ -12,7 +12,7 @@ use crate::blob::body::{cut_slices, held_bytes};
 use crate::content::{Part, Runs};
 use crate::execute::Reader;
 use crate::key::share;
-use crate::record::{ShareState, corrupt};
+use crate::record::{Node, NodeKind, ShareState, corrupt};
 
 /// Runs asked of the engine at once.
 const RUNS_AT_ONCE: usize = 64;
@@ -107,6 +107,20 @@ pub async fn overlapping(
     }
 }
 
+/// All runs of a file, if they are few; `None` if they are many, or there is no file.
+pub async fn load_few(reader: &Reader<'_>, node: Option<&Node>) -> Result<Option<Vec<Met>>, Fault> {
+    let Some(NodeKind::File { body, .. }) = node.map(|node| &node.kind) else { return Ok(None) };
+    let page = reader.scan(share::RUN, &all_runs(*body), RUNS_AT_ONCE).await?;
+    if page.len() == RUNS_AT_ONCE {
+        return Ok(None);
+    }
+    let met = page.into_iter().map(|(key, record)| {
+        let stored = Versioned::read(record)?;
+        Ok(Met { run: Run::read(&key, &stored)?, stored })
+    });
+    met.collect::<Result<Vec<_>, Fault>>().map(Some)
+}
+
 fn all_runs(body: u64) -> engine::KeyRange {
     use std::ops::Bound;
     let prefix = body.to_be_bytes();
@@ -128,6 +142,18 @@ impl Edit<'_> {
             if run.begin < first {
                 let rest = run.cut(run.begin, first - 1);
                 self.put(share::RUN, run_key(body, rest.end), None, rest.value(), rest.slices);
+            }
+        }
+    }
+
+    /// Takes the content of a file away: its runs, if they are few and at hand; otherwise they are left to be swept.
+    pub fn drop_content(&mut self, node: &Node, runs: Option<Vec<Met>>) {
+        let NodeKind::File { body, .. } = node.kind else { return };
+        match runs {
+            Some(runs) => runs.iter().for_each(|met| self.delete(share::RUN, run_key(body, met.run.end), &met.stored)),
+            None => {
+                let generation = Bytes::copy_from_slice(&self.generation().to_be_bytes());
+                self.put_plain(share::ORPHAN, Bytes::copy_from_slice(&body.to_be_bytes()), generation);
             }
         }
     }

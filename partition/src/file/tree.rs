@@ -29,9 +29,9 @@ pub fn node_key(id: FileId) -> Bytes {
 pub enum Place {
     /// A directory on the way is missing, or is no directory.
     NoParent,
-    /// The directory is there and the name is not.
+    /// The directory is there and the name is not. Every directory on the way, the root first.
     Free {
-        parent: FileId,
+        above: Vec<FileId>,
     },
     Taken(Box<Found>),
 }
@@ -87,7 +87,7 @@ impl Source<'_, '_> {
             above.push(id);
             let is_last = at + 1 == path.names().len();
             match self.get(share::ENTRY, &key).await? {
-                None if is_last => return Ok(Place::Free { parent: id }),
+                None if is_last => return Ok(Place::Free { above }),
                 None => return Ok(Place::NoParent),
                 Some(stored) => {
                     let named = Entry::decode(&stored.value)?;
@@ -106,9 +106,14 @@ impl Source<'_, '_> {
             // A name without what it names is damage: no writer leaves one.
             None => return Err(crate::record::corrupt("a name that names nothing", path.to_string().as_bytes())),
         };
-        let parent = above.last().copied().unwrap_or(FileId::ROOT);
+        let parent = parent(&above);
         Ok(Place::Taken(Box::new(Found { parent, above, node, entry, stored })))
     }
+}
+
+/// The last of the directories on the way.
+pub fn parent(above: &[FileId]) -> FileId {
+    above.last().copied().unwrap_or(FileId::ROOT)
 }
 
 /// The root of a share that nobody changed.
@@ -157,6 +162,12 @@ impl Edit<'_> {
     pub fn name(&mut self, parent: FileId, name: &FileName, node: &Node, old: Option<&Versioned>) {
         let entry = Entry { name: name.as_str().to_string(), id: node.id, is_directory: node.is_directory() };
         self.put(share::ENTRY, entry_key(parent, name), old, entry.encode(), Vec::new());
+    }
+
+    /// Gives the name that something was found under to something else.
+    pub fn rename(&mut self, found: &Found, name: &FileName, node: &Node) {
+        let old = found.entry.as_ref().map(|(_, stored)| stored);
+        self.name(found.parent, name, node, old);
     }
 
     /// Writes what was found anew.

@@ -132,7 +132,9 @@ impl<'a> Edit<'a> {
 
     fn keep(&mut self, family: Family, key: &Bytes, old: &Versioned) {
         if self.state.is_seen_since(old.since) {
-            self.writes.push(old.clone().write(past(family), past_key(key, self.state.generation - 1)));
+            let (family, key) = (past(family), past_key(key, self.state.generation - 1));
+            self.forget(family, &key);
+            self.writes.push(old.clone().write(family, key));
         }
     }
 

@@ -1,0 +1,94 @@
+//! Set Properties and Set Metadata, of files and of directories.
+
+use contract::names::Metadata;
+use contract::{ErrorCode, Refusal};
+use engine::{Fault, PartitionId, Write};
+use env::Timestamp;
+
+use super::body::{self, Met};
+use super::create::Made;
+use super::range::refuse_pending;
+use super::settings::{Known, Settings, refuse_read_only, stamp};
+use super::target::{Around, Target};
+use super::versions::Edit;
+use crate::execute::{Command, Moment, Reader};
+use crate::record::NodeKind;
+use crate::record::blob::ContentProperties;
+
+/// What is set. What is `None` stays.
+#[derive(Clone, Debug, Default)]
+pub struct Change {
+    pub settings: Settings,
+    /// Replaced as a whole.
+    pub properties: Option<ContentProperties>,
+    pub metadata: Option<Metadata>,
+    /// Of a file.
+    pub bytes: Option<u64>,
+}
+
+pub struct ChangeNode {
+    pub target: Target,
+    pub change: Change,
+}
+
+impl Command for ChangeNode {
+    type Records = (Around, Known, Vec<Met>);
+    type Outcome = Made;
+
+    fn partition(&self) -> &PartitionId {
+        self.target.partition()
+    }
+
+    async fn load(&self, reader: &Reader<'_>) -> Result<Self::Records, Fault> {
+        let (around, known) = (self.target.load(reader).await?, self.change.settings.load(reader).await?);
+        let cut = match (around.place.node().map(|node| &node.kind), self.change.bytes) {
+            (Some(NodeKind::File { bytes, body }), Some(new)) if new < *bytes => {
+                body::overlapping(reader, &around.state, *body, new, bytes - 1).await?
+            }
+            _ => Vec::new(),
+        };
+        Ok((around, known, cut))
+    }
+
+    fn check(&self, (around, known, _): &Self::Records, now: Timestamp) -> Result<(), Refusal> {
+        let node = &self.target.judge(&around.place, now)?.node;
+        // Attributes can be set on what is read-only: how else would it cease to be?
+        if self.change.settings.attributes.is_none() {
+            refuse_read_only(node)?;
+        }
+        refuse_pending(node)?;
+        if let Some(new) = self.change.bytes {
+            self.target.resized(&around.state, node.bytes(), new)?;
+        }
+        self.change.settings.check(*known)
+    }
+
+    fn decide(&self, records: Self::Records, moment: Moment) -> Result<(Vec<Write>, Made), Refusal> {
+        self.check(&records, moment.now)?;
+        let (Around { state, place }, known, cut) = records;
+        let found = place.found().ok_or(ErrorCode::ResourceNotFound)?;
+        let mut node = found.node.clone();
+        let mut edit = Edit::new(&state);
+        if let (NodeKind::File { bytes, body }, Some(new)) = (&mut node.kind, self.change.bytes)
+            && *bytes != new
+        {
+            if new < *bytes {
+                edit.carve(*body, &cut, new, *bytes - 1);
+            }
+            edit.put_state(&self.target.resized(&state, *bytes, new)?);
+            *bytes = new;
+            node.written = moment.now;
+        }
+        if let Some(properties) = &self.change.properties {
+            node.properties = properties.clone();
+        }
+        if let Some(metadata) = &self.change.metadata {
+            node.metadata = metadata.clone();
+        }
+        self.change.settings.apply_to_old(&mut node, moment.now);
+        stamp(&mut node, moment);
+        self.change.settings.write(&mut edit, known);
+        edit.change(&found, &node);
+        Ok((edit.finish(), Made { node, parent: found.parent }))
+    }
+}

@@ -1,0 +1,177 @@
+//! Create Directory and Create File.
+
+use contract::attributes::FileAttributes;
+use contract::names::Metadata;
+use contract::{ErrorCode, Refusal};
+use engine::{Fault, PartitionId, Write};
+use env::Timestamp;
+
+use super::body::{self, Met};
+use super::settings::{Known, Settings, refuse_read_only};
+use super::target::{Around, Target};
+use super::tree::{Place, parent};
+use super::versions::Edit;
+use crate::content::Content;
+use crate::etag::ETag;
+use crate::execute::{Command, Moment, Reader};
+use crate::lease::after_write;
+use crate::record::blob::ContentProperties;
+use crate::record::node::Posix;
+use crate::record::share::Protocol;
+use crate::record::{FileId, Node, NodeKind};
+
+/// What a command made or changed, and where it is.
+pub struct Made {
+    pub node: Node,
+    pub parent: FileId,
+}
+
+pub struct CreateDirectory {
+    pub target: Target,
+    pub settings: Settings,
+    pub metadata: Metadata,
+}
+
+/// Something new.
+fn new_node(target: &Target, kind: NodeKind, moment: Moment) -> Node {
+    let is_directory = kind == NodeKind::Directory;
+    let attributes = if is_directory { FileAttributes::DIRECTORY } else { FileAttributes::ARCHIVE };
+    let posix = if is_directory { Posix::DIRECTORY } else { Posix::FILE };
+    Node {
+        id: FileId(moment.tick),
+        kind,
+        etag: ETag::next(None, moment.tick),
+        last_modified: moment.now,
+        attributes,
+        created: moment.now,
+        written: moment.now,
+        changed: moment.now,
+        permission: None,
+        properties: ContentProperties::default(),
+        metadata: Metadata::default(),
+        lease: None,
+        copy: None,
+        posix: (target.share().protocol == Protocol::Nfs).then_some(posix),
+    }
+}
+
+impl Command for CreateDirectory {
+    type Records = (Around, Known);
+    type Outcome = Made;
+
+    fn partition(&self) -> &PartitionId {
+        self.target.partition()
+    }
+
+    async fn load(&self, reader: &Reader<'_>) -> Result<Self::Records, Fault> {
+        Ok((self.target.load(reader).await?, self.settings.load(reader).await?))
+    }
+
+    fn check(&self, (around, known): &Self::Records, _now: Timestamp) -> Result<(), Refusal> {
+        match around.place {
+            Place::NoParent => Err(ErrorCode::ParentNotFound.into()),
+            Place::Taken(_) => Err(ErrorCode::ResourceAlreadyExists.into()),
+            Place::Free { .. } => self.settings.check(*known),
+        }
+    }
+
+    fn decide(&self, records: Self::Records, moment: Moment) -> Result<(Vec<Write>, Made), Refusal> {
+        self.check(&records, moment.now)?;
+        let (Around { state, place }, known) = records;
+        let (Place::Free { above }, Some(name)) = (place, self.target.path.names().last()) else {
+            return Err(ErrorCode::ResourceAlreadyExists.into());
+        };
+        let parent = parent(&above);
+        let mut node = new_node(&self.target, NodeKind::Directory, moment);
+        node.metadata = self.metadata.clone();
+        self.settings.apply_to_new(&mut node, moment.now);
+        let mut edit = Edit::new(&state);
+        edit.add(parent, name, &node);
+        self.settings.write(&mut edit, known);
+        Ok((edit.finish(), Made { node, parent }))
+    }
+}
+
+/// Create File: in the place of one that is there, if there is one.
+pub struct CreateFile {
+    pub target: Target,
+    pub settings: Settings,
+    pub properties: ContentProperties,
+    pub metadata: Metadata,
+    pub bytes: u64,
+    /// Its first bytes, if they came with it.
+    pub content: Option<Content>,
+    /// May a file that is there be replaced?
+    pub may_overwrite: bool,
+}
+
+impl Command for CreateFile {
+    type Records = (Around, Known, Option<Vec<Met>>);
+    type Outcome = Made;
+
+    fn partition(&self) -> &PartitionId {
+        self.target.partition()
+    }
+
+    async fn load(&self, reader: &Reader<'_>) -> Result<Self::Records, Fault> {
+        let (around, known) = (self.target.load(reader).await?, self.settings.load(reader).await?);
+        let runs = body::load_few(reader, around.place.node()).await?;
+        Ok((around, known, runs))
+    }
+
+    fn check(&self, (around, known, _): &Self::Records, now: Timestamp) -> Result<(), Refusal> {
+        let old = match &around.place {
+            Place::NoParent => return Err(ErrorCode::ParentNotFound.into()),
+            Place::Free { .. } => {
+                self.target.judge_lease(None, now)?;
+                0
+            }
+            Place::Taken(_) => {
+                let found = self.target.judge(&around.place, now)?;
+                refuse_read_only(&found.node)?;
+                if !self.may_overwrite {
+                    return Err(ErrorCode::AuthorizationPermissionMismatch.into());
+                }
+                found.node.bytes()
+            }
+        };
+        self.target.resized(&around.state, old, self.bytes)?;
+        self.settings.check(*known)
+    }
+
+    fn decide(&self, records: Self::Records, moment: Moment) -> Result<(Vec<Write>, Made), Refusal> {
+        self.check(&records, moment.now)?;
+        let (Around { state, place }, known, runs) = records;
+        let kind = NodeKind::File { bytes: self.bytes, body: moment.tick };
+        let mut node = new_node(&self.target, kind, moment);
+        (node.properties, node.metadata) = (self.properties.clone(), self.metadata.clone());
+        self.settings.apply_to_new(&mut node, moment.now);
+        let mut edit = Edit::new(&state);
+        let (parent, old) = match place {
+            Place::NoParent => return Err(ErrorCode::ParentNotFound.into()),
+            Place::Free { above } => {
+                let parent = parent(&above);
+                let name = self.target.path.names().last().ok_or(ErrorCode::ResourceTypeMismatch)?;
+                edit.add(parent, name, &node);
+                (parent, 0)
+            }
+            Place::Taken(found) => {
+                // It stays the file it was for those who have it open.
+                node.id = found.node.id;
+                node.etag = ETag::next(Some(found.node.etag), moment.tick);
+                node.lease = after_write(found.node.lease.clone(), moment.now);
+                edit.drop_content(&found.node, runs);
+                edit.change(&found, &node);
+                (found.parent, found.node.bytes())
+            }
+        };
+        if let Some(content) = self.content.as_ref().filter(|content| content.bytes() > 0) {
+            edit.write(moment.tick, 0, content.bytes(), content.stored());
+        }
+        self.settings.write(&mut edit, known);
+        if old != self.bytes {
+            edit.put_state(&self.target.resized(&state, old, self.bytes)?);
+        }
+        Ok((edit.finish(), Made { node, parent }))
+    }
+}

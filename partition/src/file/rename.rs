@@ -1,0 +1,165 @@
+//! Rename File and Rename Directory: one commit, whatever is below.
+
+use contract::attributes::FileAttributes;
+use contract::names::{FilePath, LeaseId, Metadata};
+use contract::operations::{LeaseCheck, Resource};
+use contract::{ErrorCode, Refusal};
+use engine::{Fault, PartitionId, Write};
+use env::Timestamp;
+
+use super::body::{self, Met};
+use super::create::Made;
+use super::delete::{is_empty, unlink};
+use super::range::refuse_pending;
+use super::settings::{Known, Settings, stamp};
+use super::target::{Target, must_be_there};
+use super::tree::{self, Found, Place};
+use super::versions::Edit;
+use crate::execute::{Command, Moment, Reader};
+use crate::lease;
+use crate::record::{FileId, NodeKind, ShareState};
+
+pub struct Rename {
+    /// Where to. Its lease is the destination's.
+    pub target: Target,
+    pub source: FilePath,
+    pub source_lease: Option<LeaseId>,
+    pub destination_lease: Option<LeaseId>,
+    pub replaces: bool,
+    /// May what is replaced be read-only?
+    pub ignores_read_only: bool,
+    pub settings: Settings,
+    pub metadata: Option<Metadata>,
+    pub content_type: Option<String>,
+}
+
+pub struct Both {
+    state: ShareState,
+    source: Place,
+    destination: Place,
+    known: Known,
+    /// Of what is replaced.
+    runs: Option<Vec<Met>>,
+    is_empty: bool,
+}
+
+impl Rename {
+    fn judge_source<'a>(&self, source: &'a Place, now: Timestamp) -> Result<&'a Found, Refusal> {
+        let found = must_be_there(source)?;
+        let is_directory = self.target.expectation.operation.on == Resource::Directory;
+        if found.node.is_directory() != is_directory {
+            return Err(ErrorCode::ResourceTypeMismatch.into());
+        }
+        if found.node.id == FileId::ROOT {
+            return Err(ErrorCode::InvalidInput.into());
+        }
+        refuse_pending(&found.node)?;
+        let (lease, given) = (found.node.lease.as_ref(), self.source_lease.as_ref());
+        lease::judge_use(lease, given, LeaseCheck::IfLeased, lease::OF_FILE, now)?;
+        Ok(found)
+    }
+
+    fn judge_destination(&self, both: &Both, source: &Found, now: Timestamp) -> Result<(), Refusal> {
+        let found = match &both.destination {
+            Place::NoParent => return Err(ErrorCode::ParentNotFound.into()),
+            Place::Free { above } => return refuse_below_itself(above, source),
+            Place::Taken(found) => found,
+        };
+        // The same file under another spelling of its name.
+        if found.node.id == source.node.id {
+            return Ok(());
+        }
+        refuse_below_itself(&found.above, source)?;
+        if !self.replaces || found.node.id == FileId::ROOT {
+            return Err(ErrorCode::ResourceAlreadyExists.into());
+        }
+        if found.node.is_directory() != source.node.is_directory() {
+            return Err(ErrorCode::ResourceTypeMismatch.into());
+        }
+        if !both.is_empty {
+            return Err(ErrorCode::DirectoryNotEmpty.into());
+        }
+        if found.node.attributes.has(FileAttributes::READ_ONLY) && !self.ignores_read_only {
+            return Err(ErrorCode::ReadOnlyAttribute.into());
+        }
+        let (lease, given) = (found.node.lease.as_ref(), self.destination_lease.as_ref());
+        lease::judge_use(lease, given, LeaseCheck::IfLeased, lease::OF_FILE, now)
+    }
+}
+
+/// A directory below itself would be below nothing.
+fn refuse_below_itself(above: &[FileId], source: &Found) -> Result<(), Refusal> {
+    match above.contains(&source.node.id) {
+        true => Err(ErrorCode::InvalidInput.into()),
+        false => Ok(()),
+    }
+}
+
+impl Command for Rename {
+    type Records = Both;
+    type Outcome = Made;
+
+    fn partition(&self) -> &PartitionId {
+        self.target.partition()
+    }
+
+    async fn load(&self, reader: &Reader<'_>) -> Result<Both, Fault> {
+        let share = self.target.share();
+        let source = tree::find(reader, share, &self.source).await?;
+        let destination = tree::find(reader, share, &self.target.path).await?;
+        let runs = body::load_few(reader, destination.node()).await?;
+        let is_empty = match destination.node().filter(|node| node.is_directory()) {
+            Some(node) => is_empty(reader, node.id).await?,
+            None => true,
+        };
+        let (state, known) = (tree::state(reader).await?, self.settings.load(reader).await?);
+        Ok(Both { state, source, destination, known, runs, is_empty })
+    }
+
+    fn check(&self, both: &Both, now: Timestamp) -> Result<(), Refusal> {
+        let source = self.judge_source(&both.source, now)?;
+        self.judge_destination(both, source, now)?;
+        self.settings.check(both.known)
+    }
+
+    fn decide(&self, both: Both, moment: Moment) -> Result<(Vec<Write>, Made), Refusal> {
+        self.check(&both, moment.now)?;
+        let Both { state, source, destination, known, runs, .. } = both;
+        let source = source.found().ok_or(ErrorCode::ResourceNotFound)?;
+        let name = self.target.path.names().last().ok_or(ErrorCode::InvalidInput)?;
+        let mut node = source.node.clone();
+        if let Some(metadata) = &self.metadata {
+            node.metadata = metadata.clone();
+        }
+        if self.content_type.is_some() && matches!(node.kind, NodeKind::File { .. }) {
+            node.properties.content_type.clone_from(&self.content_type);
+        }
+        self.settings.apply_to_old(&mut node, moment.now);
+        stamp(&mut node, moment);
+        let mut edit = Edit::new(&state);
+        edit.unname(&source);
+        let parent = match destination {
+            Place::NoParent => return Err(ErrorCode::ParentNotFound.into()),
+            Place::Free { above } => {
+                let parent = tree::parent(&above);
+                edit.name(parent, name, &node, None);
+                parent
+            }
+            Place::Taken(found) if found.node.id == node.id => {
+                edit.rename(&found, name, &node);
+                found.parent
+            }
+            Place::Taken(found) => {
+                let links = unlink(&mut edit, &found, runs);
+                edit.rename(&found, name, &node);
+                if links == 0 && found.node.bytes() > 0 {
+                    edit.put_state(&self.target.resized(&state, found.node.bytes(), 0)?);
+                }
+                found.parent
+            }
+        };
+        edit.change(&source, &node);
+        self.settings.write(&mut edit, known);
+        Ok((edit.finish(), Made { node, parent }))
+    }
+}
