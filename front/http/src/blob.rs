@@ -9,7 +9,6 @@ pub mod container;
 pub mod copy;
 pub mod expiry;
 pub mod from_url;
-pub mod hash;
 pub mod immutability;
 pub mod lease;
 pub mod list;
@@ -21,19 +20,13 @@ pub mod tags;
 pub mod tier;
 
 use contract::Refusal;
-use contract::names::Metadata;
 use env::Timestamp;
-use partition::ETag;
 use partition::lease::Lease;
 use partition::record::{BlobHead, BlobKind};
 
 use crate::request::Request;
+use crate::respond::stamp;
 use crate::wire::Response;
-
-/// ETag and Last-Modified.
-fn stamp(response: &mut Response, etag: ETag, last_modified: Timestamp) {
-    response.header("ETag", etag.quoted()).header("Last-Modified", last_modified.http_date());
-}
 
 /// The same of a blob that was made anew, and its version.
 fn stamp_made(response: &mut Response, head: &BlobHead) {
@@ -48,13 +41,7 @@ fn moment(ticks: u64) -> String {
     Timestamp::from_ticks(ticks).iso8601()
 }
 
-fn put_metadata(response: &mut Response, metadata: &Metadata) {
-    for (name, value) in metadata.iter() {
-        response.header(format!("x-ms-meta-{name}"), value.to_string());
-    }
-}
-
-fn put_lease(response: &mut Response, lease: Option<&Lease>, now: Timestamp) {
+pub fn put_lease(response: &mut Response, lease: Option<&Lease>, now: Timestamp) {
     let (status, state, duration) = lease::shown(lease, now);
     response.header("x-ms-lease-status", status).header("x-ms-lease-state", state);
     if let Some(duration) = duration {

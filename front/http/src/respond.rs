@@ -1,9 +1,10 @@
 //! What every answer has: the common headers, and the one way from a refusal to bytes.
 
+use contract::names::Metadata;
 use contract::operations::Operation;
 use contract::{ApiVersion, ErrorCode, Refusal, Service};
 use env::{Id, Timestamp};
-use partition::Failure;
+use partition::{ETag, Failure};
 
 use crate::request::Request;
 use crate::wire::{Head, Response, ResponseBody};
@@ -106,5 +107,17 @@ impl Context<'_> {
             response.body = ResponseBody::Bytes(xml.finish().into());
         }
         self.finish(response)
+    }
+}
+
+/// ETag and Last-Modified.
+pub fn stamp(response: &mut Response, etag: ETag, last_modified: Timestamp) {
+    response.header("ETag", etag.quoted()).header("Last-Modified", last_modified.http_date());
+}
+
+/// `x-ms-meta-*`, names as they were given.
+pub fn put_metadata(response: &mut Response, metadata: &Metadata) {
+    for (name, value) in metadata.iter() {
+        response.header(format!("x-ms-meta-{name}"), value.to_string());
     }
 }

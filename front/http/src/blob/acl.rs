@@ -6,11 +6,11 @@ use partition::blob::container::{self as model, ReplaceInContainer, Replacement}
 use partition::record::PublicAccess;
 use partition::{Failure, Shell};
 
-use super::stamp;
 use crate::body::receive;
 use crate::policies;
 use crate::request::Request;
 use crate::respond::document;
+use crate::respond::stamp;
 use crate::wire::{Body, Response};
 
 pub async fn get(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {

@@ -7,10 +7,12 @@ use partition::blob::change::{Change, ChangeBlob};
 use partition::blob::container;
 use partition::{Content, Failure, Shell};
 
-use super::block::{UNBUILT_ON_WRITE, limit_body, not_received, put_framing, put_hash};
-use super::hash::{Expected, HashedBody};
-use super::{refuse_unbuilt, stamp};
+use super::block::UNBUILT_ON_WRITE;
+use super::refuse_unbuilt;
+use crate::body::{limit_body, not_received, put_framing, put_hash};
+use crate::hash::{Expected, HashedBody};
 use crate::request::Request;
+use crate::respond::stamp;
 use crate::wire::{Body, BodyKind, Response};
 
 pub async fn append(

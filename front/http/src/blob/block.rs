@@ -4,7 +4,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use contract::operations::Operation;
 use contract::{ApiVersion, ErrorCode, Refusal, limits};
-use engine::ExtentError;
 use partition::blob::block::PutBlob;
 use partition::blob::container;
 use partition::blob::delete::{DeleteBlob, DeletePast, Snapshots};
@@ -12,13 +11,12 @@ use partition::blob::{Attributes, Which};
 use partition::record::{BlobKind, ContentProperties};
 use partition::{Content, Failure, Shell};
 
-use super::hash::{Actual, Expected, HashedBody, check_md5, parse_md5};
 use super::{immutability, refuse_unbuilt, stamp_made, tags, tier};
 use crate::auth::Grant;
-use crate::body;
+use crate::body::{empty_body, limit_body, not_received, put_framing};
+use crate::hash::{Expected, HashedBody, check_md5, parse_md5};
 use crate::request::Request;
-use crate::structured::{Framing, Refused};
-use crate::wire::{Body, BodyError, BodyKind, Response};
+use crate::wire::{Body, Response};
 
 /// What Put Blob may ask for and does not get yet.
 pub const UNBUILT_ON_WRITE: [&str; 2] = ["x-ms-copy-source", "x-ms-expiry-option"];
@@ -94,37 +92,6 @@ pub async fn put_append(
     Ok(response)
 }
 
-/// What has no body says so.
-pub fn empty_body(request: &Request<'_>) -> Result<(), Refusal> {
-    match request.head.body {
-        BodyKind::Length(0) => Ok(()),
-        BodyKind::Absent => Err(ErrorCode::MissingContentLengthHeader.into()),
-        BodyKind::Length(bytes) => Err(Refusal::bad_header("Content-Length", bytes.to_string())),
-        BodyKind::Chunked => Err(Refusal::bad_header("Transfer-Encoding", "chunked")),
-    }
-}
-
-/// A body of known or chunked length, of at most so many bytes; and how it is framed, if it is.
-pub fn limit_body(request: &Request<'_>, body: &mut Body<'_>, bytes_max: u64) -> Result<Option<Framing>, Refusal> {
-    let framing = Framing::parse(request)?;
-    if framing.as_ref().is_some_and(|framing| framing.content_bytes > bytes_max) {
-        return Err(body::too_large(bytes_max));
-    }
-    body.bytes_max = if framing.is_some() { Framing::body_bytes_max(bytes_max) } else { bytes_max };
-    match request.head.body {
-        BodyKind::Absent => Err(ErrorCode::MissingContentLengthHeader.into()),
-        BodyKind::Length(bytes) if bytes > body.bytes_max => Err(body::too_large(bytes_max)),
-        BodyKind::Length(_) | BodyKind::Chunked => Ok(framing),
-    }
-}
-
-/// A structured body is answered by its words.
-pub fn put_framing(response: &mut Response, framing: Option<&Framing>) {
-    if let Some(framing) = framing {
-        response.header("x-ms-structured-body", framing.words.clone());
-    }
-}
-
 /// What a request that makes a whole blob says of it.
 pub fn attributes(request: &Request<'_>, properties: ContentProperties) -> Result<Attributes, Refusal> {
     let (immutability, legal_hold) = immutability::sent(request)?;
@@ -160,17 +127,6 @@ pub fn named_properties(request: &Request<'_>) -> Result<ContentProperties, Refu
         cache_control: stored_header(request, "x-ms-blob-cache-control", None),
         content_md5: request.header("x-ms-blob-content-md5").map(parse_md5).transpose()?,
     })
-}
-
-/// The hash of what was received, of the kind that this version answers with.
-pub fn put_hash(response: &mut Response, version: ApiVersion, expected: &Expected, actual: &Actual) {
-    let both = version >= ApiVersion::BOTH_HASHES_ANSWERED && expected.md5.is_some();
-    if expected.md5.is_some() || version < ApiVersion::CRC64 {
-        response.header("Content-MD5", STANDARD.encode(actual.md5));
-    }
-    if both || expected.md5.is_none() && version >= ApiVersion::CRC64 {
-        response.header("x-ms-content-crc64", STANDARD.encode(actual.crc64));
-    }
 }
 
 pub async fn delete(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {
@@ -221,18 +177,5 @@ fn put_bytes_max(version: ApiVersion) -> u64 {
         limits::PUT_BLOB_BYTES_MAX_BEFORE_2019_12_12
     } else {
         limits::PUT_BLOB_BYTES_MAX_BEFORE_2016_05_31
-    }
-}
-
-pub fn not_received(error: ExtentError) -> Failure {
-    match error {
-        ExtentError::Fault(fault) => fault.into(),
-        ExtentError::Source(error) => match error.0.downcast_ref::<BodyError>() {
-            Some(error) => body::not_received(error).into(),
-            None => match error.0.downcast::<Refused>() {
-                Ok(refused) => refused.0.into(),
-                Err(error) => Refusal::from(ErrorCode::InvalidInput).with("Reason", error.to_string()).into(),
-            },
-        },
     }
 }

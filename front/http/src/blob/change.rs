@@ -6,8 +6,9 @@ use partition::blob::{container, read as model};
 use partition::{Failure, Shell};
 
 use super::block::named_properties;
-use super::{page, put_metadata, stamp, stamp_made};
+use super::{page, stamp_made};
 use crate::request::Request;
+use crate::respond::{put_metadata, stamp};
 use crate::wire::Response;
 
 pub async fn set_metadata(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {

@@ -9,8 +9,9 @@ use partition::blob::list;
 use partition::record::ContainerHead;
 use partition::{Failure, Shell};
 
-use super::{acl, put_lease, put_metadata, stamp};
+use super::{acl, put_lease};
 use crate::request::Request;
+use crate::respond::{put_metadata, stamp};
 use crate::wire::Response;
 
 pub async fn create(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {

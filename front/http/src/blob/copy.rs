@@ -20,11 +20,11 @@ use partition::{Content, Failure};
 
 use super::block::{attributes, named_properties};
 use super::from_url::{refuse_body, refuse_unbuilt_on_copy};
-use super::hash::Expected;
 use super::stamp_made;
 use crate::app::App;
 use crate::auth::{Credential, Grant};
 use crate::copies::Job;
+use crate::hash::Expected;
 use crate::request::Request;
 use crate::source::content::{self, Described, Wanted, answered, condition_headers, fetch, not_opened, source_headers};
 use crate::source::origin::{self, Origin, OutsideSource, OwnSource, unreadable};

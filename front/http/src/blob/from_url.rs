@@ -10,14 +10,16 @@ use partition::blob::read::Range;
 use partition::blob::staging::PutBlock;
 
 use super::append::number;
-use super::block::{UNBUILT_ON_WRITE, put_hash};
+use super::block::UNBUILT_ON_WRITE;
 use super::page::{pages, put_sequence, sequence_conditions};
+use super::refuse_unbuilt;
 use super::staging::parse_block_id;
-use super::{refuse_unbuilt, stamp};
 use crate::app::App;
 use crate::auth::Grant;
+use crate::body::put_hash;
 use crate::body::too_large;
 use crate::request::Request;
+use crate::respond::stamp;
 use crate::source::content::{self, Fetched, Wanted, fetch};
 use crate::source::{SourceUrl, origin};
 use crate::wire::{BodyKind, Response};

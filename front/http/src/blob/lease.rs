@@ -8,8 +8,8 @@ use partition::blob::lease::LeaseBlob;
 use partition::lease::{Acted, Lease, LeaseAction, LeaseState};
 use partition::{ETag, Failure, Shell};
 
-use super::stamp;
 use crate::request::Request;
+use crate::respond::stamp;
 use crate::wire::Response;
 
 pub async fn of_blob(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {

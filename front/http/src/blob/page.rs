@@ -14,17 +14,16 @@ use partition::blob::page::{
 use partition::record::BlobKind;
 use partition::{Content, Failure, Shell};
 
-use super::block::{
-    UNBUILT_ON_WRITE, attributes, empty_body, limit_body, named_properties, not_received, put_framing, put_hash,
-    put_properties,
-};
-use super::hash::{Expected, HashedBody, parse_md5};
-use super::read::{parse_range, range};
-use super::{refuse_unbuilt, stamp, stamp_made, tier};
+use super::block::{UNBUILT_ON_WRITE, attributes, named_properties, put_properties};
+use super::{refuse_unbuilt, stamp_made, tier};
 use crate::auth::Grant;
+use crate::body::{empty_body, limit_body, not_received, put_framing, put_hash};
+use crate::content::{parse_range, range};
+use crate::hash::{Expected, HashedBody, parse_md5};
 use crate::query::Query;
 use crate::request::Request;
 use crate::respond::document;
+use crate::respond::stamp;
 use crate::wire::{Body, BodyKind, Response};
 use crate::xml::XmlWriter;
 

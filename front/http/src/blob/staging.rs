@@ -10,13 +10,15 @@ use partition::blob::staging::{self as model, Among, PutBlock, PutBlockList};
 use partition::record::blocks::Block;
 use partition::{Content, Failure, Shell};
 
-use super::block::{UNBUILT_ON_WRITE, attributes, limit_body, named_properties, not_received, put_framing, put_hash};
-use super::hash::{Actual, Expected, HashedBody};
-use super::{refuse_unbuilt, stamp, stamp_made};
+use super::block::{UNBUILT_ON_WRITE, attributes, named_properties};
+use super::{refuse_unbuilt, stamp_made};
 use crate::auth::Grant;
 use crate::body::receive;
+use crate::body::{limit_body, not_received, put_framing, put_hash};
+use crate::hash::{Actual, Expected, HashedBody};
 use crate::request::Request;
 use crate::respond::document;
+use crate::respond::stamp;
 use crate::wire::{Body, BodyKind, Response};
 use crate::xml::XmlWriter;
 use crate::xml::read::{self, invalid};

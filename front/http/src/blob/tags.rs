@@ -11,9 +11,9 @@ use partition::blob::{container, read as blob_model};
 use partition::tags::{self, Dialect, TagExpression, Tags};
 use partition::{Failure, Shell};
 
-use super::hash::{Actual, Expected};
 use super::moment;
 use crate::body::receive;
+use crate::hash::{Actual, Expected};
 use crate::listing::{includes, listing};
 use crate::query::percent_decode;
 use crate::request::Request;

@@ -19,9 +19,9 @@ use super::allow::AllowList;
 use super::origin::{Origin, OutsideSource, unreadable};
 use super::outside::{self, BrokenOff, NotOpened, Opened};
 use crate::app::App;
-use crate::blob::hash::{Actual, Expected, parse_md5};
-use crate::blob::read::parse_range;
 use crate::body::too_large;
+use crate::content::parse_range;
+use crate::hash::{Actual, Expected, parse_md5};
 use crate::request::Request;
 
 /// How long a source outside may take while its caller waits.
