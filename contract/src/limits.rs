@@ -73,6 +73,8 @@ pub const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024 * MIB;
 /// What is cleared is given back in pieces of this size; the rest of a cleared range is zeros.
 pub const FILE_CLEAR_BYTES: u64 = 512;
 pub const FILE_PERMISSION_BODY_BYTES_MAX: u64 = 64 * KIB;
+/// Handles on one file or directory.
+pub const FILE_HANDLES_MAX: usize = 2000;
 /// A security descriptor in its binary form.
 pub const SECURITY_DESCRIPTOR_BYTES_MAX: usize = 64 * KIB as usize;
 /// A permission in a header; a longer one needs a key.

@@ -9,6 +9,7 @@ pub mod create;
 pub mod delete;
 pub mod lease;
 pub mod list;
+pub mod opens;
 pub mod range;
 pub mod read;
 pub mod rename;

@@ -1,0 +1,107 @@
+//! What an open does with a file and what it lets others do meanwhile, and the same of REST operations.
+
+use super::range_lock::ByteRange;
+
+/// Only what share modes are about: an open that looks at attributes alone has none of the three.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Access {
+    /// Data, or the right to execute it.
+    pub read: bool,
+    pub write: bool,
+    pub delete: bool,
+}
+
+impl Access {
+    pub const NONE: Access = Access { read: false, write: false, delete: false };
+
+    fn is_none(self) -> bool {
+        self == Access::NONE
+    }
+}
+
+/// What others may have while a handle is open.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct ShareMode {
+    pub read: bool,
+    pub write: bool,
+    pub delete: bool,
+}
+
+impl ShareMode {
+    pub const NONE: ShareMode = ShareMode { read: false, write: false, delete: false };
+    pub const ALL: ShareMode = ShareMode { read: true, write: true, delete: true };
+
+    fn denies(self, access: Access) -> bool {
+        access.read && !self.read || access.write && !self.write || access.delete && !self.delete
+    }
+}
+
+/// The two sides of an open.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Claim {
+    pub access: Access,
+    pub share: ShareMode,
+}
+
+/// May both not be open at a time (MS-FSA 2.1.5.1.2.2)? Opens of attributes alone take no part.
+pub fn conflicts(open: Claim, wanted: Claim) -> bool {
+    let take_part = !open.access.is_none() && !wanted.access.is_none();
+    take_part && (open.share.denies(wanted.access) || wanted.share.denies(open.access))
+}
+
+/// What a REST operation does with one file or directory: it is a short open that lets others do everything.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RestAccess {
+    /// Properties and metadata are read, a directory is listed, a handle or lease is looked after, something is created
+    /// in a directory.
+    Nothing,
+    /// Get File, List Ranges, the source of a copy: so much of the content.
+    Read(ByteRange),
+    /// Set File Properties and Set File Metadata, as long as the size stays.
+    WriteProperties,
+    /// Put Range, clearing, a change of size.
+    Write,
+    /// Create File over a file, the destination of a copy.
+    Replace,
+    /// The source of Rename File.
+    Rename,
+    /// Delete File, and a file that a rename replaces. No handle may be open at all.
+    Delete,
+    /// No handle may be open on it or below it.
+    RenameDirectory,
+    /// No handle may be open on it; what is below it keeps it from being empty.
+    DeleteDirectory,
+}
+
+impl RestAccess {
+    pub(super) fn claim(self) -> Claim {
+        let (read, write, delete) = match self {
+            RestAccess::Nothing => (false, false, false),
+            RestAccess::Read(_) => (true, false, false),
+            RestAccess::WriteProperties | RestAccess::Write => (false, true, false),
+            RestAccess::Replace => (false, true, true),
+            RestAccess::Rename | RestAccess::Delete | RestAccess::RenameDirectory | RestAccess::DeleteDirectory => {
+                (false, false, true)
+            }
+        };
+        Claim { access: Access { read, write, delete }, share: ShareMode::ALL }
+    }
+
+    /// Does it take the name away, so that nobody may open what the name stood for, or anything below it, before it is
+    /// clear what becomes of it?
+    pub(super) fn takes_name(self) -> bool {
+        match self {
+            RestAccess::Rename | RestAccess::Delete | RestAccess::RenameDirectory | RestAccess::DeleteDirectory => true,
+            RestAccess::Nothing
+            | RestAccess::Read(_)
+            | RestAccess::WriteProperties
+            | RestAccess::Write
+            | RestAccess::Replace => false,
+        }
+    }
+
+    /// Every lock on the file keeps it off, wherever it is.
+    pub(super) fn writes_content(self) -> bool {
+        matches!(self, RestAccess::Write | RestAccess::Replace)
+    }
+}
