@@ -117,13 +117,8 @@ enum RangeHash {
 
 impl RangeHash {
     fn parse(request: &Request<'_>, has_range: bool) -> Result<Option<RangeHash>, Refusal> {
-        let wanted = |name: &'static str| match request.header(name) {
-            None => Ok(false),
-            Some(value) if value.eq_ignore_ascii_case("true") => Ok(true),
-            Some(value) if value.eq_ignore_ascii_case("false") => Ok(false),
-            Some(value) => Err(Refusal::bad_header(name, value)),
-        };
-        let (md5, crc64) = (wanted("x-ms-range-get-content-md5")?, wanted("x-ms-range-get-content-crc64")?);
+        let md5 = request.flag("x-ms-range-get-content-md5")?;
+        let crc64 = request.flag("x-ms-range-get-content-crc64")?;
         match (md5, crc64) {
             (false, false) => Ok(None),
             (true, true) => Err(Refusal::bad_header("x-ms-range-get-content-crc64", "true")),

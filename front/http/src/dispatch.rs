@@ -10,6 +10,7 @@ use crate::blob::{
     acl, append, batch, block, change, container, copy, expiry, from_url, immutability, lease, list, page, read,
     snapshot, staging, tags, tier,
 };
+use crate::file;
 use crate::queue::{self, messages};
 use crate::request::Request;
 use crate::service;
@@ -124,6 +125,22 @@ pub async fn dispatch(
             table::entities::change(shell, request, row, credential, body).await
         }
         SubmitTransaction => table::batch::submit(app, request, row, credential, body).await,
+        CreateDirectory => file::create::directory(shell, request, row).await,
+        GetDirectoryProperties => file::read::properties_of_directory(shell, request, row).await,
+        SetDirectoryProperties => file::change::properties_of_directory(shell, request, row).await,
+        GetDirectoryMetadata | GetFileMetadata => file::read::metadata(shell, request, row).await,
+        SetDirectoryMetadata | SetFileMetadata => file::change::metadata(shell, request, row).await,
+        DeleteDirectory | DeleteFile => file::create::delete(shell, request, row).await,
+        RenameDirectory | RenameFile => file::rename::rename(shell, request, row).await,
+        ListDirectory => file::list::directory(shell, request, row).await,
+        CreateFile => file::create::file(shell, request, row, grant, body).await,
+        GetFile => file::read::get(shell, request, row, grant).await,
+        GetFileProperties => file::read::properties_of_file(shell, request, row, grant).await,
+        SetFileProperties => file::change::properties_of_file(shell, request, row).await,
+        PutRange => file::range::put(shell, request, row, body).await,
+        AcquireFileLease | ChangeFileLease | ReleaseFileLease | BreakFileLease => {
+            file::lease::lease(shell, request, row).await
+        }
         _ => Err(ErrorCode::NotImplemented.into()),
     }
 }

@@ -13,6 +13,7 @@ mod content;
 pub mod copies;
 mod cors;
 mod dispatch;
+mod file;
 mod hash;
 mod listen;
 mod listing;

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use contract::names::{BlobName, ContainerName, LeaseId, Metadata, QueueName, ShareName};
+use contract::names::{BlobName, ContainerName, FilePath, LeaseId, Metadata, QueueName, ShareName};
 use contract::operations::{Conditions as Rule, Operation, Resource};
 use contract::{ApiVersion, ErrorCode, Refusal, Service};
 use env::{Id, Timestamp};
@@ -106,6 +106,25 @@ impl Request<'_> {
 
     pub fn share(&self) -> Result<ShareName, Refusal> {
         ShareName::parse(&self.address.first)
+    }
+
+    /// What the path names in its share.
+    pub fn file_path(&self) -> Result<FilePath, Refusal> {
+        let path = self.address.rest.as_deref().unwrap_or_default();
+        if path.ends_with('/') && self.resource() == Resource::File {
+            return Err(ErrorCode::InvalidFileOrDirectoryPathName.into());
+        }
+        FilePath::parse(path, self.flag("x-ms-allow-trailing-dot")?)
+    }
+
+    /// A header that is `true` or `false`, and false if it is not sent.
+    pub fn flag(&self, name: &'static str) -> Result<bool, Refusal> {
+        match self.header(name) {
+            None => Ok(false),
+            Some(value) if value.eq_ignore_ascii_case("true") => Ok(true),
+            Some(value) if value.eq_ignore_ascii_case("false") => Ok(false),
+            Some(value) => Err(Refusal::bad_header(name, value)),
+        }
     }
 
     /// The snapshot that `sharesnapshot` names, by when it was taken.

@@ -40,7 +40,7 @@ impl Command for ChangeNode {
     }
 
     async fn load(&self, reader: &Reader<'_>) -> Result<Self::Records, Fault> {
-        let (around, known) = (self.target.load(reader).await?, self.change.settings.load(reader).await?);
+        let (around, known) = (self.target.load(reader).await?, self.change.settings.load(reader, None).await?);
         let cut = match (around.place.node().map(|node| &node.kind), self.change.bytes) {
             (Some(NodeKind::File { bytes, body }), Some(new)) if new < *bytes => {
                 body::overlapping(reader, &around.state, *body, new, bytes - 1).await?
@@ -60,12 +60,12 @@ impl Command for ChangeNode {
         if let Some(new) = self.change.bytes {
             self.target.resized(&around.state, node.bytes(), new)?;
         }
-        self.change.settings.check(*known)
+        self.change.settings.check(known)
     }
 
     fn decide(&self, records: Self::Records, moment: Moment) -> Result<(Vec<Write>, Made), Refusal> {
         self.check(&records, moment.now)?;
-        let (Around { state, place }, known, cut) = records;
+        let (Around { state, place }, _, cut) = records;
         let found = place.found().ok_or(ErrorCode::ResourceNotFound)?;
         let mut node = found.node.clone();
         let mut edit = Edit::new(&state);
@@ -85,9 +85,8 @@ impl Command for ChangeNode {
         if let Some(metadata) = &self.change.metadata {
             node.metadata = metadata.clone();
         }
-        self.change.settings.apply_to_old(&mut node, moment.now);
+        self.change.settings.apply_to_old(&mut node, moment.now, &mut edit);
         stamp(&mut node, moment);
-        self.change.settings.write(&mut edit, known);
         edit.change(&found, &node);
         Ok((edit.finish(), Made { node, parent: found.parent }))
     }

@@ -64,14 +64,16 @@ impl Command for CreateDirectory {
     }
 
     async fn load(&self, reader: &Reader<'_>) -> Result<Self::Records, Fault> {
-        Ok((self.target.load(reader).await?, self.settings.load(reader).await?))
+        let around = self.target.load(reader).await?;
+        let known = self.settings.load(reader, around.place.new_in()).await?;
+        Ok((around, known))
     }
 
     fn check(&self, (around, known): &Self::Records, _now: Timestamp) -> Result<(), Refusal> {
         match around.place {
             Place::NoParent => Err(ErrorCode::ParentNotFound.into()),
             Place::Taken(_) => Err(ErrorCode::ResourceAlreadyExists.into()),
-            Place::Free { .. } => self.settings.check(*known),
+            Place::Free { .. } => self.settings.check(known),
         }
     }
 
@@ -84,10 +86,9 @@ impl Command for CreateDirectory {
         let parent = parent(&above);
         let mut node = new_node(&self.target, NodeKind::Directory, moment);
         node.metadata = self.metadata.clone();
-        self.settings.apply_to_new(&mut node, moment.now);
         let mut edit = Edit::new(&state);
+        self.settings.apply_to_new(&mut node, moment.now, &known, &mut edit);
         edit.add(parent, name, &node);
-        self.settings.write(&mut edit, known);
         Ok((edit.finish(), Made { node, parent }))
     }
 }
@@ -114,7 +115,8 @@ impl Command for CreateFile {
     }
 
     async fn load(&self, reader: &Reader<'_>) -> Result<Self::Records, Fault> {
-        let (around, known) = (self.target.load(reader).await?, self.settings.load(reader).await?);
+        let around = self.target.load(reader).await?;
+        let known = self.settings.load(reader, around.place.new_in()).await?;
         let runs = body::load_few(reader, around.place.node()).await?;
         Ok((around, known, runs))
     }
@@ -136,7 +138,7 @@ impl Command for CreateFile {
             }
         };
         self.target.resized(&around.state, old, self.bytes)?;
-        self.settings.check(*known)
+        self.settings.check(known)
     }
 
     fn decide(&self, records: Self::Records, moment: Moment) -> Result<(Vec<Write>, Made), Refusal> {
@@ -145,8 +147,8 @@ impl Command for CreateFile {
         let kind = NodeKind::File { bytes: self.bytes, body: moment.tick };
         let mut node = new_node(&self.target, kind, moment);
         (node.properties, node.metadata) = (self.properties.clone(), self.metadata.clone());
-        self.settings.apply_to_new(&mut node, moment.now);
         let mut edit = Edit::new(&state);
+        self.settings.apply_to_new(&mut node, moment.now, &known, &mut edit);
         let (parent, old) = match place {
             Place::NoParent => return Err(ErrorCode::ParentNotFound.into()),
             Place::Free { above } => {
@@ -168,7 +170,6 @@ impl Command for CreateFile {
         if let Some(content) = self.content.as_ref().filter(|content| content.bytes() > 0) {
             edit.write(moment.tick, 0, content.bytes(), content.stored());
         }
-        self.settings.write(&mut edit, known);
         if old != self.bytes {
             edit.put_state(&self.target.resized(&state, old, self.bytes)?);
         }

@@ -112,19 +112,19 @@ impl Command for Rename {
             Some(node) => is_empty(reader, node.id).await?,
             None => true,
         };
-        let (state, known) = (tree::state(reader).await?, self.settings.load(reader).await?);
+        let (state, known) = (tree::state(reader).await?, self.settings.load(reader, None).await?);
         Ok(Both { state, source, destination, known, runs, is_empty })
     }
 
     fn check(&self, both: &Both, now: Timestamp) -> Result<(), Refusal> {
         let source = self.judge_source(&both.source, now)?;
         self.judge_destination(both, source, now)?;
-        self.settings.check(both.known)
+        self.settings.check(&both.known)
     }
 
     fn decide(&self, both: Both, moment: Moment) -> Result<(Vec<Write>, Made), Refusal> {
         self.check(&both, moment.now)?;
-        let Both { state, source, destination, known, runs, .. } = both;
+        let Both { state, source, destination, runs, .. } = both;
         let source = source.found().ok_or(ErrorCode::ResourceNotFound)?;
         let name = self.target.path.names().last().ok_or(ErrorCode::InvalidInput)?;
         let mut node = source.node.clone();
@@ -134,9 +134,9 @@ impl Command for Rename {
         if self.content_type.is_some() && matches!(node.kind, NodeKind::File { .. }) {
             node.properties.content_type.clone_from(&self.content_type);
         }
-        self.settings.apply_to_old(&mut node, moment.now);
-        stamp(&mut node, moment);
         let mut edit = Edit::new(&state);
+        self.settings.apply_to_old(&mut node, moment.now, &mut edit);
+        stamp(&mut node, moment);
         edit.unname(&source);
         let parent = match destination {
             Place::NoParent => return Err(ErrorCode::ParentNotFound.into()),
@@ -159,7 +159,6 @@ impl Command for Rename {
             }
         };
         edit.change(&source, &node);
-        self.settings.write(&mut edit, known);
         Ok((edit.finish(), Made { node, parent }))
     }
 }

@@ -1,18 +1,22 @@
 //! What a request says about a file or directory beside its content: attributes, times, permissions, and what NFS knows of it.
 
+use std::sync::LazyLock;
+
 use bytes::Bytes;
 use contract::attributes::FileAttributes;
 use contract::{ErrorCode, Refusal};
 use engine::Fault;
 use env::Timestamp;
 
-use super::versions::Edit;
+use super::security::{Heir, PermissionKey, SecurityDescriptor, default_descriptor};
+use super::tree::node_key;
+use super::versions::{Edit, get};
 use crate::etag::ETag;
 use crate::execute::{Moment, Reader};
 use crate::key::share;
 use crate::lease::after_write;
-use crate::record::Node;
 use crate::record::node::Posix;
+use crate::record::{FileId, Node};
 
 /// One of the times of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -37,28 +41,27 @@ impl When {
     }
 }
 
-/// Who may do what, as a security descriptor.
+/// Who may do what.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Permission {
-    /// What something new has, and what is there keeps.
+    /// What something new inherits, and what is there keeps.
     #[default]
     Unsaid,
     /// The one with this key, which the share knows.
-    Known([u64; 2]),
-    /// One that the share may not know yet, and its key.
-    Given { key: [u64; 2], descriptor: Bytes },
+    Known(PermissionKey),
+    Given(SecurityDescriptor),
 }
 
-impl Permission {
-    fn key(&self) -> Option<[u64; 2]> {
-        match self {
-            Permission::Unsaid => None,
-            Permission::Known(key) | Permission::Given { key, .. } => Some(*key),
-        }
-    }
+/// What is inherited from a root that nobody gave a permission, and its key: what everything has that does not say otherwise.
+pub fn default_permission(is_directory: bool) -> &'static (PermissionKey, SecurityDescriptor) {
+    static DEFAULTS: LazyLock<[(PermissionKey, SecurityDescriptor); 2]> = LazyLock::new(|| {
+        let of_file = default_descriptor().inherited(Heir::File);
+        [of_file, default_descriptor().clone()].map(|descriptor| (descriptor.key(), descriptor))
+    });
+    &DEFAULTS[usize::from(is_directory)]
 }
 
-pub fn permission_key([a, b]: [u64; 2]) -> Bytes {
+pub fn permission_key(PermissionKey(a, b): PermissionKey) -> Bytes {
     Bytes::copy_from_slice(&(u128::from(a) << 64 | u128::from(b)).to_be_bytes())
 }
 
@@ -74,45 +77,63 @@ pub struct Settings {
     pub mode: Option<u16>,
 }
 
-/// Is the permission that a command names known to the share?
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Known(bool);
+/// What a share knows of the permissions that a command is about.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Known {
+    /// Of the key that is named: does the share know it?
+    is_known: bool,
+    /// What something new inherits from.
+    parent: Option<Bytes>,
+}
 
 impl Settings {
-    pub async fn load(&self, reader: &Reader<'_>) -> Result<Known, Fault> {
-        match self.permission.key() {
-            None => Ok(Known(true)),
-            Some(key) => Ok(Known(reader.get(share::PERMISSION, &permission_key(key)).await?.is_some())),
+    /// For something new in a directory, or for something that is there.
+    pub async fn load(&self, reader: &Reader<'_>, parent: Option<FileId>) -> Result<Known, Fault> {
+        let descriptor = async |key| reader.get(share::PERMISSION, &permission_key(key)).await;
+        match (&self.permission, parent) {
+            (Permission::Known(key), _) => {
+                let is_known = [false, true].iter().any(|is_directory| default_permission(*is_directory).0 == *key);
+                Ok(Known { is_known: is_known || descriptor(*key).await?.is_some(), parent: None })
+            }
+            (Permission::Unsaid, Some(parent)) => {
+                let parent = get(reader, share::NODE, &node_key(parent)).await?;
+                let parent = parent.map(|stored| Node::decode(&stored.value)).transpose()?;
+                match parent.and_then(|parent| parent.permission) {
+                    Some(key) => {
+                        Ok(Known { is_known: true, parent: descriptor(key).await?.map(|record| record.value) })
+                    }
+                    None => Ok(Known::default()),
+                }
+            }
+            _ => Ok(Known::default()),
         }
     }
 
-    pub fn check(&self, known: Known) -> Result<(), Refusal> {
+    pub fn check(&self, known: &Known) -> Result<(), Refusal> {
         match &self.permission {
-            Permission::Known([a, b]) if !known.0 => {
-                Err(Refusal::bad_header("x-ms-file-permission-key", format!("{a}*{b}")))
+            Permission::Known(key) if !known.is_known => {
+                Err(Refusal::bad_header("x-ms-file-permission-key", key.to_string()))
             }
             _ => Ok(()),
         }
     }
 
-    /// Writes the permission if the share has not got it.
-    pub fn write(&self, edit: &mut Edit<'_>, known: Known) {
-        if let (Permission::Given { key, descriptor }, Known(false)) = (&self.permission, known) {
-            edit.put_plain(share::PERMISSION, permission_key(*key), descriptor.clone());
+    /// To something new, whose times are all now.
+    pub fn apply_to_new(&self, node: &mut Node, now: Timestamp, known: &Known, edit: &mut Edit<'_>) {
+        self.apply(node, now, now, edit);
+        let parent = known.parent.as_ref().and_then(|bytes| SecurityDescriptor::parse_binary(bytes));
+        if let (Permission::Unsaid, Some(parent)) = (&self.permission, parent) {
+            let heir = if node.is_directory() { Heir::Directory } else { Heir::File };
+            node.permission = Some(edit.put_permission(&parent.inherited(heir)));
         }
     }
 
-    /// To something new, whose times are all now.
-    pub fn apply_to_new(&self, node: &mut Node, now: Timestamp) {
-        self.apply(node, now, now);
-    }
-
     /// To something that is there: what is not said stays, but for the time of the change.
-    pub fn apply_to_old(&self, node: &mut Node, now: Timestamp) {
-        self.apply(node, node.written, now);
+    pub fn apply_to_old(&self, node: &mut Node, now: Timestamp, edit: &mut Edit<'_>) {
+        self.apply(node, node.written, now, edit);
     }
 
-    fn apply(&self, node: &mut Node, written: Timestamp, now: Timestamp) {
+    fn apply(&self, node: &mut Node, written: Timestamp, now: Timestamp, edit: &mut Edit<'_>) {
         if let Some(attributes) = self.attributes {
             node.attributes = match node.is_directory() {
                 true => attributes.with(FileAttributes::DIRECTORY),
@@ -122,12 +143,25 @@ impl Settings {
         node.created = self.created.or(node.created, node.created, now);
         node.written = self.written.or(written, node.written, now);
         node.changed = self.changed.or(now, node.changed, now);
-        node.permission = self.permission.key().or(node.permission);
+        match &self.permission {
+            Permission::Unsaid => {}
+            Permission::Known(key) => node.permission = Some(*key),
+            Permission::Given(descriptor) => node.permission = Some(edit.put_permission(descriptor)),
+        }
         if let Some(Posix { owner, group, mode, .. }) = &mut node.posix {
             *owner = self.owner.unwrap_or(*owner);
             *group = self.group.unwrap_or(*group);
             *mode = self.mode.unwrap_or(*mode);
         }
+    }
+}
+
+impl Edit<'_> {
+    /// Keeps a descriptor under its key: one record, however often it is given.
+    pub fn put_permission(&mut self, descriptor: &SecurityDescriptor) -> PermissionKey {
+        let key = descriptor.key();
+        self.put_plain(share::PERMISSION, permission_key(key), descriptor.to_binary().into());
+        key
     }
 }
 

@@ -57,6 +57,14 @@ impl Place {
         }
     }
 
+    /// The directory that something new at this place would be in.
+    pub fn new_in(&self) -> Option<FileId> {
+        match self {
+            Place::Free { above } => Some(parent(above)),
+            _ => None,
+        }
+    }
+
     pub fn node(&self) -> Option<&Node> {
         match self {
             Place::Taken(found) => Some(&found.node),

@@ -10,6 +10,7 @@ use super::blob::{ContentProperties, CopyState, read_copy_field, read_property, 
 use super::container::{decode_lease, encode_lease};
 use super::{FieldReader, FieldWriter, corrupt, read_pair, read_text, read_u64};
 use crate::etag::ETag;
+use crate::file::security::PermissionKey;
 use crate::lease::Lease;
 
 const NODE_SHAPE: u8 = 0x33;
@@ -96,7 +97,7 @@ pub struct Node {
     pub written: Timestamp,
     pub changed: Timestamp,
     /// Names its security descriptor; `None` for the one that everything has.
-    pub permission: Option<[u64; 2]>,
+    pub permission: Option<PermissionKey>,
     pub properties: ContentProperties,
     pub metadata: Metadata,
     pub lease: Option<Lease>,
@@ -171,8 +172,8 @@ impl Node {
         fields.u64(LAST_MODIFIED, self.last_modified.ticks());
         fields.bytes(ATTRIBUTES, &self.attributes.bits().to_be_bytes());
         fields.bytes(TIMES, &words(&[self.created.ticks(), self.written.ticks(), self.changed.ticks()]));
-        if let Some(permission) = &self.permission {
-            fields.bytes(PERMISSION, &words(permission));
+        if let Some(PermissionKey(a, b)) = self.permission {
+            fields.bytes(PERMISSION, &words(&[a, b]));
         }
         self.metadata.iter().for_each(|(name, value)| fields.pair(METADATA, name, value));
         if let Some(lease) = &self.lease {
@@ -211,7 +212,10 @@ impl Node {
                 LAST_MODIFIED => last_modified = Some(Timestamp::from_ticks(read_u64(value)?)),
                 ATTRIBUTES => attributes = Some(FileAttributes::from_bits(u32::from_be_bytes(value.try_into().ok()?))?),
                 TIMES => times = Some(read_words::<3>(value)?.map(Timestamp::from_ticks)),
-                PERMISSION => permission = Some(read_words(value)?),
+                PERMISSION => {
+                    let [a, b] = read_words(value)?;
+                    permission = Some(PermissionKey(a, b));
+                }
                 METADATA => metadata.push(read_pair(value)?),
                 LEASE => lease = Some(decode_lease(value)?),
                 POSIX => {
@@ -276,7 +280,7 @@ mod tests {
             created: moment(3),
             written: moment(4),
             changed: moment(5),
-            permission: Some([1, u64::MAX]),
+            permission: Some(PermissionKey(1, u64::MAX)),
             properties: blob.properties,
             metadata: blob.metadata,
             lease: blob.lease,

@@ -33,12 +33,12 @@ pub async fn of_container(shell: &Shell, request: &Request<'_>, row: &'static Op
     Ok(answer(row, Some((head.etag, head.last_modified)), &acted))
 }
 
-fn action(request: &Request<'_>, row: &Operation) -> Result<LeaseAction, Refusal> {
+pub fn action(request: &Request<'_>, row: &Operation) -> Result<LeaseAction, Refusal> {
     use OperationId::*;
     let id = || request.lease_id("x-ms-lease-id")?.ok_or_else(|| Refusal::missing_header("x-ms-lease-id"));
     let proposed = || request.lease_id("x-ms-proposed-lease-id");
     Ok(match row.id {
-        AcquireBlobLease | AcquireContainerLease => {
+        AcquireBlobLease | AcquireContainerLease | AcquireFileLease => {
             let text = request.header("x-ms-lease-duration");
             let text = text.ok_or_else(|| Refusal::missing_header("x-ms-lease-duration"))?;
             let seconds = match text.parse::<i64>() {
@@ -49,12 +49,12 @@ fn action(request: &Request<'_>, row: &Operation) -> Result<LeaseAction, Refusal
             LeaseAction::Acquire { proposed: proposed()?, seconds }
         }
         RenewBlobLease | RenewContainerLease => LeaseAction::Renew { id: id()? },
-        ChangeBlobLease | ChangeContainerLease => {
+        ChangeBlobLease | ChangeContainerLease | ChangeFileLease => {
             let proposed = proposed()?.ok_or_else(|| Refusal::missing_header("x-ms-proposed-lease-id"))?;
             LeaseAction::Change { id: id()?, proposed }
         }
-        ReleaseBlobLease | ReleaseContainerLease => LeaseAction::Release { id: id()? },
-        BreakBlobLease | BreakContainerLease => {
+        ReleaseBlobLease | ReleaseContainerLease | ReleaseFileLease => LeaseAction::Release { id: id()? },
+        BreakBlobLease | BreakContainerLease | BreakFileLease => {
             let parse = |text: &str| match text.parse::<u32>() {
                 Ok(seconds) if seconds <= limits::LEASE_BREAK_SECONDS_MAX => Ok(seconds),
                 _ => Err(Refusal::bad_header("x-ms-lease-break-period", text)),
@@ -66,7 +66,7 @@ fn action(request: &Request<'_>, row: &Operation) -> Result<LeaseAction, Refusal
 }
 
 /// The id where the client has one afterwards, the time where the lease was broken.
-fn answer(row: &Operation, stamped: Option<(ETag, Timestamp)>, acted: &Acted) -> Response {
+pub fn answer(row: &Operation, stamped: Option<(ETag, Timestamp)>, acted: &Acted) -> Response {
     let mut response = Response::new(row.status);
     if let Some((etag, last_modified)) = stamped {
         stamp(&mut response, etag, last_modified);

@@ -1,0 +1,10 @@
+//! The File service on the wire: requests to commands, outcomes to answers.
+
+pub mod change;
+pub mod create;
+pub mod headers;
+pub mod lease;
+pub mod list;
+pub mod range;
+pub mod read;
+pub mod rename;

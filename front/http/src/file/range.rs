@@ -1,0 +1,115 @@
+//! Put Range on the wire.
+
+use contract::operations::Operation;
+use contract::{ErrorCode, Refusal, limits};
+use partition::blob::read::Part;
+use partition::file::create::Made;
+use partition::file::range::{PutRange, Ranged};
+use partition::{Content, Failure, Shell};
+
+use super::create::target;
+use crate::body::{empty_body, limit_body, not_received, put_framing, put_hash, too_large};
+use crate::content::parse_range;
+use crate::hash::{Expected, HashedBody};
+use crate::request::Request;
+use crate::respond::stamp;
+use crate::wire::{Body, BodyKind, Response};
+
+const WRITE: &str = "x-ms-write";
+const WRITTEN: &str = "x-ms-file-last-write-time";
+
+pub async fn put(
+    shell: &Shell,
+    request: &Request<'_>,
+    row: &'static Operation,
+    body: &mut Body<'_>,
+) -> Result<Response, Failure> {
+    match request.header(WRITE) {
+        None => Err(Refusal::missing_header(WRITE).into()),
+        Some(action) if action.eq_ignore_ascii_case("update") => update(shell, request, row, body).await,
+        Some(action) if action.eq_ignore_ascii_case("clear") => clear(shell, request, row).await,
+        Some(action) => Err(Refusal::bad_header(WRITE, action).into()),
+    }
+}
+
+async fn update(
+    shell: &Shell,
+    request: &Request<'_>,
+    row: &'static Operation,
+    body: &mut Body<'_>,
+) -> Result<Response, Failure> {
+    let framing = limit_body(request, body, limits::PUT_RANGE_BYTES_MAX)?;
+    let range = range(request)?;
+    if range.bytes() > limits::PUT_RANGE_BYTES_MAX {
+        return Err(too_large(limits::PUT_RANGE_BYTES_MAX).into());
+    }
+    let wrong_length = |bytes: u64| Refusal::bad_header("Content-Length", bytes.to_string());
+    if let (BodyKind::Length(bytes), None) = (request.head.body, &framing)
+        && bytes != range.bytes()
+    {
+        return Err(wrong_length(bytes).into());
+    }
+    let (expected, keeps_write_time) = (Expected::parse(request)?, keeps_write_time(request)?);
+    let (share, target) = target(shell, request, row).await?;
+    let mut command = PutRange { target, range, what: Ranged::Awaited, keeps_write_time };
+    share.settle(shell, shell.admit(&command).await).await?;
+
+    let mut source = HashedBody::new(body, framing.as_ref());
+    let content = Content::receive(shell.engine.as_ref(), &mut source).await.map_err(not_received)?;
+    let actual = source.finish().await?;
+    expected.check(&actual)?;
+    if content.bytes() != range.bytes() {
+        return Err(wrong_length(content.bytes()).into());
+    }
+    command.what = Ranged::Update(content);
+    let made = share.settle(shell, shell.execute(&command).await).await?;
+    let mut response = answer(row, &made);
+    put_hash(&mut response, request.version, &expected, &actual);
+    put_framing(&mut response, framing.as_ref());
+    Ok(response)
+}
+
+async fn clear(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {
+    empty_body(request)?;
+    if let Some(md5) = request.header("content-md5") {
+        return Err(Refusal::bad_header("Content-MD5", md5).into());
+    }
+    let (range, keeps_write_time) = (range(request)?, keeps_write_time(request)?);
+    let (share, target) = target(shell, request, row).await?;
+    let command = PutRange { target, range, what: Ranged::Clear, keeps_write_time };
+    let made = share.settle(shell, shell.execute(&command).await).await?;
+    Ok(answer(row, &made))
+}
+
+pub fn answer(row: &Operation, made: &Made) -> Response {
+    let mut response = Response::new(row.status);
+    stamp(&mut response, made.node.etag, made.node.last_modified);
+    response.header(WRITTEN, made.node.written.iso8601()).header("x-ms-request-server-encrypted", "true");
+    response
+}
+
+/// Both ends, `x-ms-range` before `Range`.
+pub fn range(request: &Request<'_>) -> Result<Part, Refusal> {
+    let (name, text) = match (request.header("x-ms-range"), request.header("range")) {
+        (Some(text), _) => ("x-ms-range", text),
+        (None, Some(text)) => ("Range", text),
+        (None, None) => return Err(Refusal::missing_header("x-ms-range")),
+    };
+    let bad = || Refusal::bad_header(name, text);
+    let range = parse_range(text).ok_or_else(bad)?;
+    let last = range.last.ok_or_else(bad)?;
+    match last < limits::FILE_BYTES_MAX {
+        true => Ok(Part { first: range.first, last }),
+        false => Err(ErrorCode::InvalidRange.into()),
+    }
+}
+
+/// `x-ms-file-last-write-time: Preserve`
+pub fn keeps_write_time(request: &Request<'_>) -> Result<bool, Refusal> {
+    match request.header(WRITTEN) {
+        None => Ok(false),
+        Some(text) if text.eq_ignore_ascii_case("now") => Ok(false),
+        Some(text) if text.eq_ignore_ascii_case("preserve") => Ok(true),
+        Some(text) => Err(Refusal::bad_header(WRITTEN, text)),
+    }
+}
