@@ -253,7 +253,8 @@ pub struct AccountSas {
     pub letters: Letters,
 }
 
-/// What an operation does to a blob that is there. What stands in its way is in `partition/src/gate.rs`.
+/// What an operation does to a blob or file that is there. What stands in its way is in `partition/src/gate.rs` and
+/// `partition/src/file/opens.rs`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Effect {
     /// Nothing: it looks at the blob without its content, or not at all.
@@ -273,6 +274,8 @@ pub enum Effect {
     /// Changes the state in place, without a version.
     Alters,
     Deletes,
+    /// Gives it another name.
+    Renames,
 }
 
 /// What the role behind a bearer token must grant.

@@ -24,6 +24,7 @@ use engine::{Engine, Family, Fault, Guard, KeyRange, PartitionId, Record, View, 
 use env::{Clock, Id, Ids, Timestamp};
 
 use crate::etag::Ticks;
+use crate::file::opens::OpenFiles;
 use crate::turns::{Answer, Overlay, Ticket, Turns};
 
 /// What changes from one attempt to the next besides the records: time and chance, as plain values.
@@ -86,6 +87,8 @@ pub struct Shell {
     pub engine: Arc<dyn Engine>,
     pub clock: Arc<dyn Clock>,
     pub ids: Arc<dyn Ids>,
+    /// Handles on files, and REST operations while they run.
+    pub open_files: OpenFiles,
     ticks: Ticks,
     turns: Turns,
 }
@@ -96,7 +99,7 @@ const BATCH_COMMANDS_MAX: usize = 256;
 impl Shell {
     pub async fn open(engine: Arc<dyn Engine>, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Result<Shell, Fault> {
         let ticks = Ticks::open(engine.as_ref(), clock.now()).await?;
-        Ok(Shell { engine, clock, ids, ticks, turns: Turns::default() })
+        Ok(Shell { engine, clock, ids, open_files: OpenFiles::default(), ticks, turns: Turns::default() })
     }
 
     async fn moment(&self) -> Result<Moment, Fault> {
@@ -190,6 +193,11 @@ impl<'a> Reader<'a> {
 
     fn over(view: &'a dyn View, overlay: &'a Overlay) -> Self {
         Reader { view, overlay: Some(overlay), guards: Mutex::default() }
+    }
+
+    /// Is what is read decided upon now? If not, a look is taken in advance.
+    pub fn is_in_turn(&self) -> bool {
+        self.overlay.is_some()
     }
 
     pub async fn get(&self, family: Family, key: &[u8]) -> Result<Option<Record>, Fault> {

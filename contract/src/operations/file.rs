@@ -2,6 +2,7 @@
 
 use super::Anonymous::Always;
 use super::Conditions::Never;
+use super::Effect::{Alters, Deletes, Leases, Marks, Reads, Renames, Replaces};
 use super::LeaseCheck::{Acts, IfGiven, IfLeased, Ignored};
 use super::Letters::{AnyOf, AnyOfOrCreate, Never as NoSas};
 use super::Method::{Delete, Get, Head, Options, Post, Put};
@@ -50,29 +51,29 @@ pub const FILE: &[Operation] = &[
     Operation::row(GetDirectoryMetadata,      &[Get, Head], Directory, restype_comp("directory", "metadata"),             200, Yes, Never, Ignored,  account("o", AnyOf("r")),  AnyOf("r"),  &[]).built(),
     Operation::row(SetDirectoryProperties,    &[Put],       Directory, restype_comp("directory", "properties"),           200, Yes, Never, Ignored,  account("o", AnyOf("w")),  AnyOf("w"),  &["Directory_SetProperties"]).built(),
     Operation::row(SetDirectoryMetadata,      &[Put],       Directory, restype_comp("directory", "metadata"),             200, Yes, Never, Ignored,  account("o", AnyOf("w")),  AnyOf("w"),  &["Directory_SetMetadata"]).built(),
-    Operation::row(DeleteDirectory,           &[Delete],    Directory, restype("directory"),                              202, No,  Never, Ignored,  account("o", AnyOf("d")),  AnyOf("d"),  &["Directory_Delete"]).built(),
-    Operation::row(RenameDirectory,           &[Put],       Directory, restype_comp("directory", "rename"),               200, Yes, Never, Ignored,  account("o", AnyOf("w")),  AnyOf("w"),  &["Directory_Rename"]).built(),
+    Operation::row(DeleteDirectory,           &[Delete],    Directory, restype("directory"),                              202, No,  Never, Ignored,  account("o", AnyOf("d")),  AnyOf("d"),  &["Directory_Delete"]).does(Deletes).built(),
+    Operation::row(RenameDirectory,           &[Put],       Directory, restype_comp("directory", "rename"),               200, Yes, Never, Ignored,  account("o", AnyOf("w")),  AnyOf("w"),  &["Directory_Rename"]).does(Renames).built(),
     Operation::row(ListDirectory,             &[Get],       Directory, restype_comp("directory", "list"),                 200, No,  Never, Ignored,  account("c", AnyOf("l")),  AnyOf("l"),  &["Directory_ListFilesAndDirectoriesSegment"]).built(),
 
-    Operation::row(CreateFile,                &[Put],       File,      plain().when(&[HeaderNotSent(SOURCE)]),            201, Yes, Never, IfLeased, account("o", AnyOfOrCreate("w")), AnyOfOrCreate("w"), &["File_Create"]).body(PUT_RANGE_BYTES_MAX).built(),
-    Operation::row(CopyFile,                  &[Put],       File,      plain().when(&[HeaderSent(SOURCE)]),               202, Yes, Never, IfLeased, account("o", AnyOfOrCreate("w")), AnyOfOrCreate("w"), &["File_StartCopy"]),
-    Operation::row(GetFile,                   &[Get],       File,      plain(),                                           200, Yes, Never, IfGiven,  account("o", AnyOf("r")),  AnyOf("r"),  &["File_Download"]).built(),
+    Operation::row(CreateFile,                &[Put],       File,      plain().when(&[HeaderNotSent(SOURCE)]),            201, Yes, Never, IfLeased, account("o", AnyOfOrCreate("w")), AnyOfOrCreate("w"), &["File_Create"]).does(Replaces).body(PUT_RANGE_BYTES_MAX).built(),
+    Operation::row(CopyFile,                  &[Put],       File,      plain().when(&[HeaderSent(SOURCE)]),               202, Yes, Never, IfLeased, account("o", AnyOfOrCreate("w")), AnyOfOrCreate("w"), &["File_StartCopy"]).does(Replaces),
+    Operation::row(GetFile,                   &[Get],       File,      plain(),                                           200, Yes, Never, IfGiven,  account("o", AnyOf("r")),  AnyOf("r"),  &["File_Download"]).does(Reads).built(),
     Operation::row(GetFileProperties,         &[Head],      File,      plain(),                                           200, Yes, Never, IfGiven,  account("o", AnyOf("r")),  AnyOf("r"),  &["File_GetProperties"]).built(),
     Operation::row(GetFileMetadata,           &[Get, Head], File,      comp("metadata"),                                  200, Yes, Never, IfGiven,  account("o", AnyOf("r")),  AnyOf("r"),  &[]).built(),
-    Operation::row(SetFileProperties,         &[Put],       File,      comp("properties"),                                200, Yes, Never, IfLeased, account("o", AnyOf("w")),  AnyOf("w"),  &["File_SetHTTPHeaders"]).built(),
-    Operation::row(SetFileMetadata,           &[Put],       File,      comp("metadata"),                                  200, Yes, Never, IfLeased, account("o", AnyOf("w")),  AnyOf("w"),  &["File_SetMetadata"]).built(),
-    Operation::row(DeleteFile,                &[Delete],    File,      plain(),                                           202, No,  Never, IfLeased, account("o", AnyOf("d")),  AnyOf("d"),  &["File_Delete"]).built(),
-    Operation::row(RenameFile,                &[Put],       File,      comp("rename"),                                    200, Yes, Never, IfLeased, account("o", AnyOf("w")),  AnyOf("w"),  &["File_Rename"]).built(),
-    Operation::row(PutRange,                  &[Put],       File,      comp("range").when(&[HeaderNotSent(SOURCE)]),      201, Yes, Never, IfLeased, account("o", AnyOf("w")),  AnyOf("w"),  &["File_UploadRange"]).body(PUT_RANGE_BYTES_MAX).built(),
-    Operation::row(PutRangeFromUrl,           &[Put],       File,      comp("range").when(&[HeaderSent(SOURCE)]),         201, Yes, Never, IfLeased, account("o", AnyOf("w")),  AnyOf("w"),  &["File_UploadRangeFromURL"]),
-    Operation::row(ListRanges,                &[Get],       File,      comp("rangelist"),                                 200, Yes, Never, IfGiven,  account("o", AnyOf("r")),  AnyOf("r"),  &["File_GetRangeList"]),
+    Operation::row(SetFileProperties,         &[Put],       File,      comp("properties"),                                200, Yes, Never, IfLeased, account("o", AnyOf("w")),  AnyOf("w"),  &["File_SetHTTPHeaders"]).does(Marks).built(),
+    Operation::row(SetFileMetadata,           &[Put],       File,      comp("metadata"),                                  200, Yes, Never, IfLeased, account("o", AnyOf("w")),  AnyOf("w"),  &["File_SetMetadata"]).does(Marks).built(),
+    Operation::row(DeleteFile,                &[Delete],    File,      plain(),                                           202, No,  Never, IfLeased, account("o", AnyOf("d")),  AnyOf("d"),  &["File_Delete"]).does(Deletes).built(),
+    Operation::row(RenameFile,                &[Put],       File,      comp("rename"),                                    200, Yes, Never, IfLeased, account("o", AnyOf("w")),  AnyOf("w"),  &["File_Rename"]).does(Renames).built(),
+    Operation::row(PutRange,                  &[Put],       File,      comp("range").when(&[HeaderNotSent(SOURCE)]),      201, Yes, Never, IfLeased, account("o", AnyOf("w")),  AnyOf("w"),  &["File_UploadRange"]).does(Alters).body(PUT_RANGE_BYTES_MAX).built(),
+    Operation::row(PutRangeFromUrl,           &[Put],       File,      comp("range").when(&[HeaderSent(SOURCE)]),         201, Yes, Never, IfLeased, account("o", AnyOf("w")),  AnyOf("w"),  &["File_UploadRangeFromURL"]).does(Alters),
+    Operation::row(ListRanges,                &[Get],       File,      comp("rangelist"),                                 200, Yes, Never, IfGiven,  account("o", AnyOf("r")),  AnyOf("r"),  &["File_GetRangeList"]).does(Reads),
     Operation::row(AbortCopyFile,             &[Put],       File,      comp("copy"),                                      204, No,  Never, IfLeased, account("o", AnyOf("w")),  AnyOf("w"),  &["File_AbortCopy"]),
     Operation::row(ListHandles,               &[Get],       File,      comp("listhandles"),                               200, No,  Never, Ignored,  account("o", AnyOf("r")),  NoSas,       &["Directory_ListHandles", "File_ListHandles"]),
     Operation::row(ForceCloseHandles,         &[Put],       File,      comp("forceclosehandles"),                         200, No,  Never, Ignored,  account("o", AnyOf("w")),  NoSas,       &["Directory_ForceCloseHandles", "File_ForceCloseHandles"]),
-    Operation::row(AcquireFileLease,          &[Put],       File,      comp("lease").when(&[HeaderIs(ACTION, "acquire")]), 201, Yes, Never, Acts,    account("o", AnyOf("w")),  AnyOf("w"),  &["File_AcquireLease"]).built(),
-    Operation::row(ChangeFileLease,           &[Put],       File,      comp("lease").when(&[HeaderIs(ACTION, "change")]), 200, Yes, Never, Acts,     account("o", AnyOf("w")),  AnyOf("w"),  &["File_ChangeLease"]).built(),
-    Operation::row(ReleaseFileLease,          &[Put],       File,      comp("lease").when(&[HeaderIs(ACTION, "release")]), 200, Yes, Never, Acts,    account("o", AnyOf("w")),  AnyOf("w"),  &["File_ReleaseLease"]).built(),
-    Operation::row(BreakFileLease,            &[Put],       File,      comp("lease").when(&[HeaderIs(ACTION, "break")]),  202, Yes, Never, Acts,     account("o", AnyOf("wd")), AnyOf("wd"), &["File_BreakLease"]).built(),
+    Operation::row(AcquireFileLease,          &[Put],       File,      comp("lease").when(&[HeaderIs(ACTION, "acquire")]), 201, Yes, Never, Acts,    account("o", AnyOf("w")),  AnyOf("w"),  &["File_AcquireLease"]).does(Leases).built(),
+    Operation::row(ChangeFileLease,           &[Put],       File,      comp("lease").when(&[HeaderIs(ACTION, "change")]), 200, Yes, Never, Acts,     account("o", AnyOf("w")),  AnyOf("w"),  &["File_ChangeLease"]).does(Leases).built(),
+    Operation::row(ReleaseFileLease,          &[Put],       File,      comp("lease").when(&[HeaderIs(ACTION, "release")]), 200, Yes, Never, Acts,    account("o", AnyOf("w")),  AnyOf("w"),  &["File_ReleaseLease"]).does(Leases).built(),
+    Operation::row(BreakFileLease,            &[Put],       File,      comp("lease").when(&[HeaderIs(ACTION, "break")]),  202, Yes, Never, Acts,     account("o", AnyOf("wd")), AnyOf("wd"), &["File_BreakLease"]).does(Leases).built(),
     Operation::row(CreateSymbolicLink,        &[Put],       File,      restype("symboliclink"),                           201, Yes, Never, IfGiven,  account("o", AnyOfOrCreate("w")), AnyOfOrCreate("w"), &["File_CreateSymbolicLink"]),
     Operation::row(GetSymbolicLink,           &[Get],       File,      restype("symboliclink"),                           200, Yes, Never, Ignored,  account("o", AnyOf("r")),  AnyOf("r"),  &["File_GetSymbolicLink"]),
     Operation::row(CreateHardLink,            &[Put],       File,      restype("hardlink"),                               201, Yes, Never, IfGiven,  account("o", AnyOfOrCreate("w")), AnyOfOrCreate("w"), &["File_CreateHardLink"]),

@@ -1,6 +1,7 @@
 //! Set Properties and Set Metadata, of files and of directories.
 
 use contract::names::Metadata;
+use contract::operations::Effect;
 use contract::{ErrorCode, Refusal};
 use engine::{Fault, PartitionId, Write};
 use env::Timestamp;
@@ -9,7 +10,7 @@ use super::body::{self, Met};
 use super::create::Made;
 use super::range::refuse_pending;
 use super::settings::{Known, Settings, refuse_read_only, stamp};
-use super::target::{Around, Target};
+use super::target::{Around, Target, access};
 use super::versions::Edit;
 use crate::execute::{Command, Moment, Reader};
 use crate::record::NodeKind;
@@ -40,7 +41,11 @@ impl Command for ChangeNode {
     }
 
     async fn load(&self, reader: &Reader<'_>) -> Result<Self::Records, Fault> {
-        let (around, known) = (self.target.load(reader).await?, self.change.settings.load(reader, None).await?);
+        let around = match self.change.bytes {
+            Some(_) => self.target.load_as(reader, |node| access(Effect::Alters, node)).await?,
+            None => self.target.load(reader).await?,
+        };
+        let known = self.change.settings.load(reader, None).await?;
         let cut = match (around.place.node().map(|node| &node.kind), self.change.bytes) {
             (Some(NodeKind::File { bytes, body }), Some(new)) if new < *bytes => {
                 body::overlapping(reader, &around.state, *body, new, bytes - 1).await?
@@ -51,7 +56,7 @@ impl Command for ChangeNode {
     }
 
     fn check(&self, (around, known, _): &Self::Records, now: Timestamp) -> Result<(), Refusal> {
-        let node = &self.target.judge(&around.place, now)?.node;
+        let node = &self.target.judge(around, now)?.node;
         // Attributes can be set on what is read-only: how else would it cease to be?
         if self.change.settings.attributes.is_none() {
             refuse_read_only(node)?;
@@ -65,7 +70,7 @@ impl Command for ChangeNode {
 
     fn decide(&self, records: Self::Records, moment: Moment) -> Result<(Vec<Write>, Made), Refusal> {
         self.check(&records, moment.now)?;
-        let (Around { state, place }, _, cut) = records;
+        let (Around { state, place, .. }, _, cut) = records;
         let found = place.found().ok_or(ErrorCode::ResourceNotFound)?;
         let mut node = found.node.clone();
         let mut edit = Edit::new(&state);
@@ -88,6 +93,6 @@ impl Command for ChangeNode {
         self.change.settings.apply_to_old(&mut node, moment.now, &mut edit);
         stamp(&mut node, moment);
         edit.change(&found, &node);
-        Ok((edit.finish(), Made { node, parent: found.parent }))
+        Ok((edit.finish(), Made { node, above: found.above }))
     }
 }

@@ -8,7 +8,7 @@ use env::Timestamp;
 
 use super::body::{self, Met};
 use super::settings::{Known, Settings, refuse_read_only};
-use super::target::{Around, Target};
+use super::target::{Around, Target, judge_lease};
 use super::tree::{Place, parent};
 use super::versions::Edit;
 use crate::content::Content;
@@ -23,7 +23,14 @@ use crate::record::{FileId, Node, NodeKind};
 /// What a command made or changed, and where it is.
 pub struct Made {
     pub node: Node,
-    pub parent: FileId,
+    /// Every directory on the way, the root first.
+    pub above: Vec<FileId>,
+}
+
+impl Made {
+    pub fn parent(&self) -> FileId {
+        parent(&self.above)
+    }
 }
 
 pub struct CreateDirectory {
@@ -73,23 +80,25 @@ impl Command for CreateDirectory {
         match around.place {
             Place::NoParent => Err(ErrorCode::ParentNotFound.into()),
             Place::Taken(_) => Err(ErrorCode::ResourceAlreadyExists.into()),
-            Place::Free { .. } => self.settings.check(known),
+            Place::Free { .. } => {
+                around.judge_opened()?;
+                self.settings.check(known)
+            }
         }
     }
 
     fn decide(&self, records: Self::Records, moment: Moment) -> Result<(Vec<Write>, Made), Refusal> {
         self.check(&records, moment.now)?;
-        let (Around { state, place }, known) = records;
+        let (Around { state, place, .. }, known) = records;
         let (Place::Free { above }, Some(name)) = (place, self.target.path.names().last()) else {
             return Err(ErrorCode::ResourceAlreadyExists.into());
         };
-        let parent = parent(&above);
         let mut node = new_node(&self.target, NodeKind::Directory, moment);
         node.metadata = self.metadata.clone();
         let mut edit = Edit::new(&state);
         self.settings.apply_to_new(&mut node, moment.now, &known, &mut edit);
-        edit.add(parent, name, &node);
-        Ok((edit.finish(), Made { node, parent }))
+        edit.add(parent(&above), name, &node);
+        Ok((edit.finish(), Made { node, above }))
     }
 }
 
@@ -125,11 +134,12 @@ impl Command for CreateFile {
         let old = match &around.place {
             Place::NoParent => return Err(ErrorCode::ParentNotFound.into()),
             Place::Free { .. } => {
-                self.target.judge_lease(None, now)?;
+                around.judge_opened()?;
+                judge_lease(&self.target.expectation, None, now)?;
                 0
             }
             Place::Taken(_) => {
-                let found = self.target.judge(&around.place, now)?;
+                let found = self.target.judge(around, now)?;
                 refuse_read_only(&found.node)?;
                 if !self.may_overwrite {
                     return Err(ErrorCode::AuthorizationPermissionMismatch.into());
@@ -143,19 +153,18 @@ impl Command for CreateFile {
 
     fn decide(&self, records: Self::Records, moment: Moment) -> Result<(Vec<Write>, Made), Refusal> {
         self.check(&records, moment.now)?;
-        let (Around { state, place }, known, runs) = records;
+        let (Around { state, place, .. }, known, runs) = records;
         let kind = NodeKind::File { bytes: self.bytes, body: moment.tick };
         let mut node = new_node(&self.target, kind, moment);
         (node.properties, node.metadata) = (self.properties.clone(), self.metadata.clone());
         let mut edit = Edit::new(&state);
         self.settings.apply_to_new(&mut node, moment.now, &known, &mut edit);
-        let (parent, old) = match place {
+        let (above, old) = match place {
             Place::NoParent => return Err(ErrorCode::ParentNotFound.into()),
             Place::Free { above } => {
-                let parent = parent(&above);
                 let name = self.target.path.names().last().ok_or(ErrorCode::ResourceTypeMismatch)?;
-                edit.add(parent, name, &node);
-                (parent, 0)
+                edit.add(parent(&above), name, &node);
+                (above, 0)
             }
             Place::Taken(found) => {
                 // It stays the file it was for those who have it open.
@@ -164,7 +173,8 @@ impl Command for CreateFile {
                 node.lease = after_write(found.node.lease.clone(), moment.now);
                 edit.drop_content(&found.node, runs);
                 edit.change(&found, &node);
-                (found.parent, found.node.bytes())
+                let bytes = found.node.bytes();
+                (found.above, bytes)
             }
         };
         if let Some(content) = self.content.as_ref().filter(|content| content.bytes() > 0) {
@@ -173,6 +183,6 @@ impl Command for CreateFile {
         if old != self.bytes {
             edit.put_state(&self.target.resized(&state, old, self.bytes)?);
         }
-        Ok((edit.finish(), Made { node, parent }))
+        Ok((edit.finish(), Made { node, above }))
     }
 }

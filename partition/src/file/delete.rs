@@ -56,7 +56,7 @@ impl Command for Delete {
     }
 
     fn check(&self, leaving: &Leaving, now: Timestamp) -> Result<(), Refusal> {
-        let found = self.target.judge(&leaving.around.place, now)?;
+        let found = self.target.judge(&leaving.around, now)?;
         if found.node.id == FileId::ROOT {
             return Err(ErrorCode::InvalidInput.into());
         }
@@ -69,7 +69,7 @@ impl Command for Delete {
 
     fn decide(&self, leaving: Leaving, moment: Moment) -> Result<(Vec<Write>, u32), Refusal> {
         self.check(&leaving, moment.now)?;
-        let Leaving { around: Around { state, place }, runs, .. } = leaving;
+        let Leaving { around: Around { state, place, .. }, runs, .. } = leaving;
         let found = place.found().ok_or(ErrorCode::ResourceNotFound)?;
         let mut edit = Edit::new(&state);
         edit.unname(&found);

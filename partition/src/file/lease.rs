@@ -29,7 +29,7 @@ impl Command for LeaseFile {
     }
 
     fn check(&self, around: &Around, now: Timestamp) -> Result<(), Refusal> {
-        self.target.judge(&around.place, now).map(|_| ())
+        self.target.judge(around, now).map(|_| ())
     }
 
     fn decide(&self, around: Around, moment: Moment) -> Result<(Vec<Write>, Self::Outcome), Refusal> {

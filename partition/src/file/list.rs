@@ -1,4 +1,5 @@
-//! List Directories and Files: one level, in the order of the names whatever their case.
+//! List Directories and Files: one level, in the order of the names whatever their case. What is to go with its last handle is left out
+//! (promise F4).
 
 use bytes::{BufMut, Bytes, BytesMut};
 use contract::ErrorCode;
@@ -8,7 +9,7 @@ use engine::Fault;
 use super::read::{Looked, look};
 use super::share;
 use super::tree::node_key;
-use super::versions::{Walk, get_at};
+use super::versions::{At, Walk, get_at};
 use crate::checks::Expectation;
 use crate::execute::{Failure, Shell};
 use crate::key;
@@ -56,6 +57,9 @@ pub async fn list(
             return Ok(Listed { directory, parent: found.parent, entries, next: Some(next) });
         }
         let entry = Entry::decode(&stored.value)?;
+        if share.at == At::Now && shell.open_files.is_delete_pending(share.group(), entry.id) {
+            continue;
+        }
         let node = get_at(view.as_ref(), share.at, key::share::NODE, &node_key(entry.id)).await?;
         let node = node.ok_or_else(|| named_nothing(&entry))?;
         entries.push((entry.name, Node::decode(&node.value)?));

@@ -73,7 +73,7 @@ impl Command for PutRange {
     }
 
     fn check(&self, (around, _): &Self::Records, now: Timestamp) -> Result<(), Refusal> {
-        let found = self.target.judge(&around.place, now)?;
+        let found = self.target.judge(around, now)?;
         refuse_read_only(&found.node)?;
         refuse_pending(&found.node)?;
         match self.range.last < found.node.bytes() {
@@ -84,7 +84,7 @@ impl Command for PutRange {
 
     fn decide(&self, records: Self::Records, moment: Moment) -> Result<(Vec<Write>, Made), Refusal> {
         self.check(&records, moment.now)?;
-        let (Around { state, place }, runs) = records;
+        let (Around { state, place, .. }, runs) = records;
         let found = place.found().ok_or(ErrorCode::ResourceNotFound)?;
         let NodeKind::File { body, .. } = found.node.kind else { return Err(ErrorCode::ResourceTypeMismatch.into()) };
         let mut edit = Edit::new(&state);
@@ -106,7 +106,7 @@ impl Command for PutRange {
             node.written = moment.now;
         }
         edit.change(&found, &node);
-        Ok((edit.finish(), Made { node, parent: found.parent }))
+        Ok((edit.finish(), Made { node, above: found.above }))
     }
 }
 

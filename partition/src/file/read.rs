@@ -5,15 +5,17 @@ use contract::{ErrorCode, Refusal};
 use engine::View;
 
 use super::body::Rest;
+use super::opens::{ByteRange, RestAccess};
 use super::share;
-use super::target::Target;
+use super::target::{access, judge_kind, judge_lease, must_be_there};
 use super::tree::{Found, find_at};
+use super::versions::At;
 use crate::blob::read::{Part, Range};
 use crate::checks::Expectation;
 use crate::content::ContentReader;
 use crate::execute::{Failure, Shell};
 use crate::key;
-use crate::record::NodeKind;
+use crate::record::{Node, NodeKind};
 
 /// Something as a request that only looks at it found it.
 pub struct Looked {
@@ -28,10 +30,25 @@ pub async fn look(
     path: &FilePath,
     expectation: &Expectation,
 ) -> Result<Looked, Failure> {
+    look_as(shell, share, path, expectation, |node| access(expectation.operation.effect, node)).await
+}
+
+async fn look_as(
+    shell: &Shell,
+    share: &share::Found,
+    path: &FilePath,
+    expectation: &Expectation,
+    as_what: impl Fn(&Node) -> RestAccess,
+) -> Result<Looked, Failure> {
     let view = shell.engine.view(&key::tree_partition(share.group())).await?;
     let place = find_at(view.as_ref(), share.at, &share.head, path).await?;
-    let target = Target::new(share, path.clone(), expectation.clone());
-    target.judge(&place, shell.clock.now())?;
+    let node = &must_be_there(&place)?.node;
+    judge_kind(expectation, node)?;
+    // Whoever opens it later comes later: a view of it is taken.
+    if share.at == At::Now {
+        drop(shell.open_files.short_open(share.group(), node.id, as_what(node))?);
+        judge_lease(expectation, node.lease.as_ref(), shell.clock.now())?;
+    }
     let found = place.found().ok_or(ErrorCode::ResourceNotFound)?;
     Ok(Looked { view, found })
 }
@@ -44,7 +61,11 @@ pub async fn content(
     expectation: &Expectation,
     range: Option<Range>,
 ) -> Result<(Found, Option<Part>, ContentReader), Failure> {
-    let Looked { view, found } = look(shell, share, path, expectation).await?;
+    let read = range.map_or(ByteRange::ALL, |range| ByteRange {
+        offset: range.first,
+        length: range.last.map_or(u64::MAX - range.first, |last| (last - range.first).saturating_add(1)),
+    });
+    let Looked { view, found } = look_as(shell, share, path, expectation, |_| RestAccess::Read(read)).await?;
     let NodeKind::File { bytes, body } = found.node.kind else {
         return Err(Refusal::from(ErrorCode::ResourceNotFound).into());
     };

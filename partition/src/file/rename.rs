@@ -2,7 +2,7 @@
 
 use contract::attributes::FileAttributes;
 use contract::names::{FilePath, LeaseId, Metadata};
-use contract::operations::{LeaseCheck, Resource};
+use contract::operations::{Effect, LeaseCheck, Resource};
 use contract::{ErrorCode, Refusal};
 use engine::{Fault, PartitionId, Write};
 use env::Timestamp;
@@ -12,7 +12,7 @@ use super::create::Made;
 use super::delete::{is_empty, unlink};
 use super::range::refuse_pending;
 use super::settings::{Known, Settings, stamp};
-use super::target::{Target, must_be_there};
+use super::target::{Target, access, must_be_there};
 use super::tree::{self, Found, Place};
 use super::versions::Edit;
 use crate::execute::{Command, Moment, Reader};
@@ -38,6 +38,7 @@ pub struct Both {
     source: Place,
     destination: Place,
     known: Known,
+    opened: Result<(), Refusal>,
     /// Of what is replaced.
     runs: Option<Vec<Met>>,
     is_empty: bool,
@@ -112,13 +113,21 @@ impl Command for Rename {
             Some(node) => is_empty(reader, node.id).await?,
             None => true,
         };
+        self.target.let_go();
+        let opened = self.target.open(reader, &source, |node| access(Effect::Renames, node));
+        let is_itself = source.node().map(|node| node.id) == destination.node().map(|node| node.id);
+        let opened = match is_itself {
+            true => opened,
+            false => opened.and_then(|()| self.target.open(reader, &destination, |node| access(Effect::Deletes, node))),
+        };
         let (state, known) = (tree::state(reader).await?, self.settings.load(reader, None).await?);
-        Ok(Both { state, source, destination, known, runs, is_empty })
+        Ok(Both { state, source, destination, known, opened, runs, is_empty })
     }
 
     fn check(&self, both: &Both, now: Timestamp) -> Result<(), Refusal> {
         let source = self.judge_source(&both.source, now)?;
         self.judge_destination(both, source, now)?;
+        both.opened.clone()?;
         self.settings.check(&both.known)
     }
 
@@ -138,16 +147,15 @@ impl Command for Rename {
         self.settings.apply_to_old(&mut node, moment.now, &mut edit);
         stamp(&mut node, moment);
         edit.unname(&source);
-        let parent = match destination {
+        let above = match destination {
             Place::NoParent => return Err(ErrorCode::ParentNotFound.into()),
             Place::Free { above } => {
-                let parent = tree::parent(&above);
-                edit.name(parent, name, &node, None);
-                parent
+                edit.name(tree::parent(&above), name, &node, None);
+                above
             }
             Place::Taken(found) if found.node.id == node.id => {
                 edit.rename(&found, name, &node);
-                found.parent
+                found.above
             }
             Place::Taken(found) => {
                 let links = unlink(&mut edit, &found, runs);
@@ -155,10 +163,10 @@ impl Command for Rename {
                 if links == 0 && found.node.bytes() > 0 {
                     edit.put_state(&self.target.resized(&state, found.node.bytes(), 0)?);
                 }
-                found.parent
+                found.above
             }
         };
         edit.change(&source, &node);
-        Ok((edit.finish(), Made { node, parent }))
+        Ok((edit.finish(), Made { node, above }))
     }
 }

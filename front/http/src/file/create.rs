@@ -26,7 +26,7 @@ pub async fn target(
     request.refuse_share_snapshot()?;
     let (name, path, expectation) = (request.share()?, request.file_path()?, request.expectation(row)?);
     let share = share::find(shell, &request.account.name, &name, None).await?;
-    let target = Target::new(&share, path, expectation);
+    let target = Target::new(shell, &share, path, expectation);
     Ok((share, target))
 }
 

@@ -191,7 +191,7 @@ pub fn size(request: &Request<'_>) -> Result<Option<u64>, Refusal> {
 pub fn made(row: &Operation, made: &Made) -> Response {
     let mut response = Response::new(row.status);
     stamp(&mut response, made.node.etag, made.node.last_modified);
-    put_settings(&mut response, &made.node, made.parent);
+    put_settings(&mut response, &made.node, made.parent());
     response.header("x-ms-request-server-encrypted", "true");
     response
 }

@@ -36,6 +36,7 @@ pub async fn rename(shell: &Shell, request: &Request<'_>, row: &'static Operatio
         content_type,
     };
     let outcome = share.settle(shell, shell.execute(&command).await).await?;
+    command.target.moved(&outcome.above);
     Ok(made(row, &outcome))
 }
 

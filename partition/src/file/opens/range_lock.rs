@@ -10,6 +10,8 @@ pub struct ByteRange {
 }
 
 impl ByteRange {
+    pub const ALL: ByteRange = ByteRange { offset: 0, length: u64::MAX };
+
     /// Has its last byte an offset?
     pub fn is_valid(self) -> bool {
         self.length == 0 || self.offset.checked_add(self.length - 1).is_some()
