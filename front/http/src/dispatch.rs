@@ -137,6 +137,12 @@ pub async fn dispatch(
         GetFile => file::read::get(shell, request, row, grant).await,
         GetFileProperties => file::read::properties_of_file(shell, request, row, grant).await,
         SetFileProperties => file::change::properties_of_file(shell, request, row).await,
+        ListRanges => file::ranges::list(shell, request, row).await,
+        ListHandles => file::handles::list(shell, request, row).await,
+        ForceCloseHandles => file::handles::force_close(shell, request, row).await,
+        CreateSymbolicLink => file::link::create_symbolic(shell, request, row).await,
+        GetSymbolicLink => file::link::get_symbolic(shell, request, row).await,
+        CreateHardLink => file::link::create_hard(shell, request, row).await,
         PutRange => file::range::put(shell, request, row, body).await,
         AcquireFileLease | ChangeFileLease | ReleaseFileLease | BreakFileLease => {
             file::lease::lease(shell, request, row).await

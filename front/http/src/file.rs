@@ -2,9 +2,12 @@
 
 pub mod change;
 pub mod create;
+pub mod handles;
 pub mod headers;
 pub mod lease;
+pub mod link;
 pub mod list;
 pub mod range;
+pub mod ranges;
 pub mod read;
 pub mod rename;

@@ -141,7 +141,7 @@ impl Request<'_> {
     }
 
     /// A parameter that names a snapshot or version by its moment.
-    fn moment(&self, name: &'static str) -> Result<Option<Timestamp>, Refusal> {
+    pub fn moment(&self, name: &'static str) -> Result<Option<Timestamp>, Refusal> {
         let Some(text) = self.query.get(name) else { return Ok(None) };
         let bad = || Refusal::bad_query(name, text, "Not a moment of the form 2026-01-02T03:04:05.1234567Z.");
         Timestamp::parse_iso8601(text).map(Some).ok_or_else(bad)

@@ -40,7 +40,7 @@ pub struct CreateDirectory {
 }
 
 /// Something new.
-fn new_node(target: &Target, kind: NodeKind, moment: Moment) -> Node {
+pub fn new_node(target: &Target, kind: NodeKind, moment: Moment) -> Node {
     let is_directory = kind == NodeKind::Directory;
     let attributes = if is_directory { FileAttributes::DIRECTORY } else { FileAttributes::ARCHIVE };
     let posix = if is_directory { Posix::DIRECTORY } else { Posix::FILE };

@@ -53,6 +53,14 @@ async fn look_as(
     Ok(Looked { view, found })
 }
 
+/// What is at a path, whatever it is and whoever has it open.
+pub async fn find(shell: &Shell, share: &share::Found, path: &FilePath) -> Result<Found, Failure> {
+    let view = shell.engine.view(&key::tree_partition(share.group())).await?;
+    let place = find_at(view.as_ref(), share.at, &share.head, path).await?;
+    must_be_there(&place)?;
+    Ok(place.found().ok_or(ErrorCode::ResourceNotFound)?)
+}
+
 /// Get File: the file and its content, of the same version.
 pub async fn content(
     shell: &Shell,

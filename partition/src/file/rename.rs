@@ -154,6 +154,10 @@ impl Command for Rename {
                 above
             }
             Place::Taken(found) if found.node.id == node.id => {
+                // Two names of one file become one.
+                if let Some(posix) = node.posix.as_mut().filter(|_| !found.is_same_name(&source)) {
+                    posix.links -= 1;
+                }
                 edit.rename(&found, name, &node);
                 found.above
             }

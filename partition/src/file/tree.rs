@@ -49,6 +49,13 @@ pub struct Found {
     stored: Option<Versioned>,
 }
 
+impl Found {
+    /// Found under the same name in the same directory?
+    pub fn is_same_name(&self, other: &Found) -> bool {
+        self.entry.as_ref().map(|(key, _)| key) == other.entry.as_ref().map(|(key, _)| key)
+    }
+}
+
 impl Place {
     pub fn found(self) -> Option<Found> {
         match self {
