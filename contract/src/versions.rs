@@ -34,6 +34,9 @@ impl ApiVersion {
     pub const CREATION_TIME: ApiVersion = ApiVersion(20171109);
     pub const CLIENT_REQUEST_ID_ECHOED: ApiVersion = ApiVersion(20190202);
     pub const CRC64: ApiVersion = ApiVersion(20190202);
+    /// Shares have access tiers and protocols, and can be leased soon after.
+    pub const SHARE_TIERS: ApiVersion = ApiVersion(20191212);
+    pub const SHARE_LEASES: ApiVersion = ApiVersion(20200210);
     pub const PUT_BLOB_5000_MIB: ApiVersion = ApiVersion(20191212);
     /// Answers 401 with a challenge where older versions answered 404.
     pub const CHALLENGES: ApiVersion = ApiVersion(20191212);

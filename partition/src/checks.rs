@@ -1,4 +1,4 @@
-//! The checks every operation on a blob or container shares, in their order: the container is there, the blob is there, the lease
+//! The checks every operation on a blob, container or share has in common, in their order: the container is there, the blob is there, the lease
 //! agrees, the conditions hold, those on tags last, and the blob's state lets the operation do what it does. What each operation asks of them stands in its row.
 
 use contract::names::LeaseId;
@@ -45,10 +45,11 @@ impl Expectation {
         now: Timestamp,
     ) -> Result<(), Refusal> {
         let row = self.operation;
-        let (missing, exists, codes) = if row.on == Resource::Blob {
-            (ErrorCode::BlobNotFound, ErrorCode::BlobAlreadyExists, lease::OF_BLOB)
-        } else {
-            (ErrorCode::ContainerNotFound, ErrorCode::ContainerAlreadyExists, lease::OF_CONTAINER)
+        let (missing, exists, codes) = match row.on {
+            Resource::Blob => (ErrorCode::BlobNotFound, ErrorCode::BlobAlreadyExists, lease::OF_BLOB),
+            // Quirk: what is wrong with a share's lease the service says in the words of containers.
+            Resource::Share => (ErrorCode::ShareNotFound, ErrorCode::ShareAlreadyExists, lease::OF_CONTAINER),
+            _ => (ErrorCode::ContainerNotFound, ErrorCode::ContainerAlreadyExists, lease::OF_CONTAINER),
         };
         let current = current.filter(|current| !current.held.is_expired(now));
         if current.is_none() && row.conditions != Rule::OnCreate {

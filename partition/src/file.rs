@@ -19,6 +19,7 @@ pub mod rename;
 pub mod security;
 pub mod settings;
 pub mod share;
+pub mod snapshot;
 pub mod target;
 pub mod tree;
 pub mod versions;

@@ -15,10 +15,12 @@
 //! of every group id, so one account's keys cannot reach another's. Names are UTF-8 and sort by bytes, which is the order of code points
 //! that the listings promise.
 
+use std::ops::Bound;
+
 use bytes::{BufMut, Bytes, BytesMut};
 use contract::Service;
 use contract::names::{AccountName, BlobName};
-use engine::{GroupId, PartitionId};
+use engine::{GroupId, KeyRange, PartitionId};
 use env::Id;
 
 /// Families of the system group.
@@ -178,6 +180,12 @@ pub fn tree_partition(share: &GroupId) -> PartitionId {
 
 pub fn entity_partition(table: &GroupId, partition_key: &str) -> PartitionId {
     PartitionId { group: table.clone(), key: Bytes::copy_from_slice(partition_key.as_bytes()) }
+}
+
+/// Every key that begins with `prefix`.
+pub fn beginning_with(prefix: &[u8]) -> KeyRange {
+    let end = after_prefix(prefix).map_or(Bound::Unbounded, Bound::Excluded);
+    KeyRange { start: Bound::Included(Bytes::copy_from_slice(prefix)), end }
 }
 
 /// The first key after every key that begins with `prefix`; `None` if there is none.

@@ -32,7 +32,8 @@ async fn every_operation_succeeds_with_its_status_and_etag() {
 }
 
 /// A seal is no part of the content, as a lease is none; a snapshot is of what is there and leaves it.
-const KEEP_THE_ETAG: [OperationId; 2] = [OperationId::SealAppendBlob, OperationId::SnapshotBlob];
+const KEEP_THE_ETAG: [OperationId; 3] =
+    [OperationId::SealAppendBlob, OperationId::SnapshotBlob, OperationId::SnapshotShare];
 
 /// A write makes a new ETag; a read makes none (E4).
 #[tokio::test]

@@ -1,5 +1,5 @@
 //! For each operation a request that succeeds, and the world it succeeds in: container `box` with blob `b`, queue `line` with a message,
-//! table `people` with entity `a`, `b`.
+//! table `people` with entity `a`, `b`, share `share`.
 
 use contract::operations::{LeaseCheck, Operation, Resource, Test, TokenNeeds};
 use contract::roles::ROLES;
@@ -40,6 +40,7 @@ pub async fn world() -> World {
     ] {
         assert_eq!(world.send(&request).await.status, 201);
     }
+    assert_eq!(world.send(&file("PUT share?restype=share")).await.status, 201);
     world.clock.advance_seconds(10);
     world
 }
@@ -111,7 +112,8 @@ const PAGE_SNAPSHOT: &str = "2026-01-02T03:04:15.0000002Z";
 /// The world in which the row's example succeeds: what a lease operation needs is leased.
 pub async fn prepared(row: &Operation) -> World {
     let world = world_of(row).await;
-    let acquires = matches!(row.id, OperationId::AcquireBlobLease | OperationId::AcquireContainerLease);
+    use OperationId::{AcquireBlobLease, AcquireContainerLease, AcquireShareLease};
+    let acquires = matches!(row.id, AcquireBlobLease | AcquireContainerLease | AcquireShareLease);
     if row.lease == LeaseCheck::Acts && !acquires {
         lease(&world, row).await;
     }
@@ -128,12 +130,25 @@ pub async fn prepared(row: &Operation) -> World {
 
 pub const LEASE_ID: &str = "01234567-89ab-cdef-0123-456789abcdef";
 
-/// Leases what the row works on: the blob, or the container.
+/// Leases what the row works on: the blob, the container, or the share.
 pub async fn lease(world: &World, row: &Operation) {
-    let line = if row.on == Resource::Blob { "PUT box/b?comp=lease" } else { "PUT box?restype=container&comp=lease" };
-    let request = Request::new(line).header("x-ms-lease-action", "acquire").header("x-ms-lease-duration", "60");
+    let request = lease_request(row, "acquire").header("x-ms-lease-duration", "60");
     let answer = world.send(&request.header("x-ms-proposed-lease-id", LEASE_ID)).await;
     assert_eq!(answer.status, 201, "{}", answer.text());
+}
+
+fn lease_request(row: &Operation, action: &str) -> Request {
+    let request = match row.on {
+        Resource::Blob => Request::new("PUT box/b?comp=lease"),
+        Resource::Share => file("PUT share?restype=share&comp=lease"),
+        _ => Request::new("PUT box?restype=container&comp=lease"),
+    };
+    request.header("x-ms-lease-action", action)
+}
+
+/// A request to the File service.
+pub fn file(line: &str) -> Request {
+    Request::new(line).of(Service::File)
 }
 
 /// A request to the Table service.
@@ -154,7 +169,7 @@ pub async fn send(world: &World, row: &Operation, request: &Request) -> Answer {
 }
 
 /// What the scripted ids make of the copy that `prepared` begins.
-const COPY_ID: &str = "00000000-0000-0000-0000-00000000001b";
+const COPY_ID: &str = "00000000-0000-0000-0000-00000000001d";
 
 /// What the scripted ids make of the message in `line`.
 const MESSAGE_ID: &str = "00000000-0000-0000-0000-000000000010";
@@ -195,19 +210,19 @@ pub fn example(row: &Operation) -> Request {
         let info = "<KeyInfo><Start>2026-01-02T03:00:00Z</Start><Expiry>2026-01-03T03:00:00Z</Expiry></KeyInfo>";
         Request::new("POST ?restype=service&comp=userdelegationkey").of(service).body(info)
     };
-    let lease = |action: &str| {
-        let line =
-            if row.on == Resource::Blob { "PUT box/b?comp=lease" } else { "PUT box?restype=container&comp=lease" };
-        Request::new(line).header("x-ms-lease-action", action)
-    };
+    let lease = |action: &str| lease_request(row, action);
     match row.id {
-        AcquireBlobLease | AcquireContainerLease => lease("acquire").header("x-ms-lease-duration", "-1"),
-        RenewBlobLease | RenewContainerLease => lease("renew").header("x-ms-lease-id", LEASE_ID),
-        ChangeBlobLease | ChangeContainerLease => lease("change")
+        AcquireBlobLease | AcquireContainerLease | AcquireShareLease => {
+            lease("acquire").header("x-ms-lease-duration", "-1")
+        }
+        RenewBlobLease | RenewContainerLease | RenewShareLease => lease("renew").header("x-ms-lease-id", LEASE_ID),
+        ChangeBlobLease | ChangeContainerLease | ChangeShareLease => lease("change")
             .header("x-ms-lease-id", LEASE_ID)
             .header("x-ms-proposed-lease-id", LEASE_ID.replace('0', "1")),
-        ReleaseBlobLease | ReleaseContainerLease => lease("release").header("x-ms-lease-id", LEASE_ID),
-        BreakBlobLease | BreakContainerLease => lease("break").header("x-ms-lease-break-period", "5"),
+        ReleaseBlobLease | ReleaseContainerLease | ReleaseShareLease => {
+            lease("release").header("x-ms-lease-id", LEASE_ID)
+        }
+        BreakBlobLease | BreakContainerLease | BreakShareLease => lease("break").header("x-ms-lease-break-period", "5"),
         PutAppendBlob => Request::new("PUT box/b").header("x-ms-blob-type", "AppendBlob"),
         AppendBlock => Request::new("PUT box/b?comp=appendblock").body("more"),
         PutPageBlob => {
@@ -356,6 +371,16 @@ pub fn example(row: &Operation) -> Request {
             .body(format!(
                 "--b\r\nContent-Type: application/http\r\n\r\nGET /devstoreaccount1/{ENTITY} HTTP/1.1\r\n\r\n--b--"
             )),
+        CreateShare => file("PUT new-share?restype=share").header("x-ms-share-quota", "17"),
+        GetShareProperties => file("GET share?restype=share"),
+        GetShareMetadata => file("GET share?restype=share&comp=metadata"),
+        SetShareProperties => file("PUT share?restype=share&comp=properties").header("x-ms-access-tier", "Hot"),
+        SetShareMetadata => file("PUT share?restype=share&comp=metadata").header("x-ms-meta-a", "1"),
+        DeleteShare => file("DELETE share?restype=share"),
+        SnapshotShare => file("PUT share?restype=share&comp=snapshot"),
+        GetShareAcl => file("GET share?restype=share&comp=acl"),
+        SetShareAcl => file("PUT share?restype=share&comp=acl").body("<SignedIdentifiers />"),
+        GetShareStats => file("GET share?restype=share&comp=stats"),
         id => panic!("{id:?} is built and has no example yet"),
     }
 }
@@ -409,6 +434,7 @@ pub async fn current(world: &World, row: &Operation) -> (String, String) {
     let request = match row.on {
         Resource::Blob => Request::new("HEAD box/b"),
         Resource::Entity | Resource::Entities => table(&format!("GET {ENTITY}")),
+        Resource::Share => file("GET share?restype=share"),
         _ => container.clone(),
     };
     let answer = world.send(&request).await;
@@ -439,6 +465,11 @@ pub async fn everything(world: &World) -> String {
     seen.push_str(metadata.header("x-ms-approximate-messages-count").unwrap_or("no queue"));
     for line in ["GET Tables", "GET people()"] {
         seen.push_str(&world.send(&table(line)).await.text());
+    }
+    for line in ["GET share?restype=share", "GET share?restype=share&comp=acl"] {
+        let answer = world.send(&file(line)).await;
+        seen.push_str(answer.header("etag").unwrap_or_default());
+        seen.push_str(&if answer.status < 300 { answer.text() } else { answer.code().to_string() });
     }
     seen
 }

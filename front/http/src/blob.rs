@@ -21,14 +21,14 @@ pub mod tier;
 
 use contract::Refusal;
 use env::Timestamp;
-use partition::lease::Lease;
 use partition::record::{BlobHead, BlobKind};
 
+use crate::lease::put_lease;
 use crate::request::Request;
 use crate::respond::stamp;
 use crate::wire::Response;
 
-/// The same of a blob that was made anew, and its version.
+/// ETag and Last-Modified of a blob that was made anew, and its version.
 fn stamp_made(response: &mut Response, head: &BlobHead) {
     stamp(response, head.etag, head.last_modified);
     if let Some(version) = head.version {
@@ -39,14 +39,6 @@ fn stamp_made(response: &mut Response, head: &BlobHead) {
 /// An id of a snapshot or version as clients see it.
 fn moment(ticks: u64) -> String {
     Timestamp::from_ticks(ticks).iso8601()
-}
-
-pub fn put_lease(response: &mut Response, lease: Option<&Lease>, now: Timestamp) {
-    let (status, state, duration) = lease::shown(lease, now);
-    response.header("x-ms-lease-status", status).header("x-ms-lease-state", state);
-    if let Some(duration) = duration {
-        response.header("x-ms-lease-duration", duration);
-    }
 }
 
 /// The type of a blob, and what only that type has.

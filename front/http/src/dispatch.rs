@@ -10,7 +10,7 @@ use crate::blob::{
     acl, append, batch, block, change, container, copy, expiry, from_url, immutability, lease, list, page, read,
     snapshot, staging, tags, tier,
 };
-use crate::file;
+use crate::file::{self, share};
 use crate::queue::{self, messages};
 use crate::request::Request;
 use crate::service;
@@ -124,6 +124,19 @@ pub async fn dispatch(
         InsertEntity | UpdateEntity | InsertOrReplaceEntity | MergeEntity | InsertOrMergeEntity | DeleteEntity => {
             table::entities::change(shell, request, row, credential, body).await
         }
+        CreateShare => share::create(shell, request, row).await,
+        GetShareProperties => share::properties(shell, request, row).await,
+        GetShareMetadata => share::metadata(shell, request, row).await,
+        SetShareProperties => share::set_properties(shell, request, row).await,
+        SetShareMetadata => share::set_metadata(shell, request, row).await,
+        DeleteShare => share::delete(shell, request, row).await,
+        SnapshotShare => share::take_snapshot(shell, request, row).await,
+        GetShareAcl => share::acl(shell, request, row).await,
+        SetShareAcl => share::set_acl(shell, request, row, body).await,
+        GetShareStats => share::stats(shell, request, row).await,
+        AcquireShareLease | RenewShareLease | ChangeShareLease | ReleaseShareLease | BreakShareLease => {
+            share::lease(shell, request, row).await
+        }
         SubmitTransaction => table::batch::submit(app, request, row, credential, body).await,
         CreateDirectory => file::create::directory(shell, request, row).await,
         GetDirectoryProperties => file::read::properties_of_directory(shell, request, row).await,
@@ -151,11 +164,12 @@ pub async fn dispatch(
     }
 }
 
-/// Old clients of the Blob service send no version; the Queue service wants one.
+/// Old clients of the Blob service send no version; the Queue and File services want one.
 fn refuse_missing_version(request: &Request<'_>, row: &Operation) -> Result<(), Refusal> {
     let is_said = request.header("x-ms-version").is_some()
         || ["api-version", "sv"].iter().any(|name| request.query.get(name).is_some());
-    if request.service == Service::Queue && !is_said && row.anonymous != Anonymous::Always {
+    let is_wanted = matches!(request.service, Service::Queue | Service::File);
+    if is_wanted && !is_said && row.anonymous != Anonymous::Always {
         return Err(Refusal::missing_header("x-ms-version"));
     }
     Ok(())

@@ -11,3 +11,4 @@ pub mod range;
 pub mod ranges;
 pub mod read;
 pub mod rename;
+pub mod share;

@@ -15,6 +15,7 @@ mod cors;
 mod dispatch;
 mod file;
 mod hash;
+mod lease;
 mod listen;
 mod listing;
 mod multipart;

@@ -14,7 +14,7 @@ use crate::body::receive;
 use crate::listing::{includes, listing, put_metadata, put_parameters};
 use crate::policies;
 use crate::request::Request;
-use crate::respond::document;
+use crate::respond::{self, document};
 use crate::wire::{Body, Response, ResponseBody};
 use crate::xml::XmlWriter;
 
@@ -77,9 +77,7 @@ pub async fn metadata(shell: &Shell, request: &Request<'_>, row: &'static Operat
     let name = request.queue()?;
     let (head, count) = message::read(shell, Queue { account: &request.account.name, name: &name }).await?;
     let mut response = uncached(Response::new(row.status));
-    for (name, value) in head.metadata.iter() {
-        response.header(format!("x-ms-meta-{name}"), value.to_string());
-    }
+    respond::put_metadata(&mut response, &head.metadata);
     response.header("x-ms-approximate-messages-count", count.to_string());
     if request.head.method() == "HEAD" {
         response.body = ResponseBody::Head { bytes: Some(0) };

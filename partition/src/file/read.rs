@@ -14,7 +14,6 @@ use crate::blob::read::{Part, Range};
 use crate::checks::Expectation;
 use crate::content::ContentReader;
 use crate::execute::{Failure, Shell};
-use crate::key;
 use crate::record::{Node, NodeKind};
 
 /// Something as a request that only looks at it found it.
@@ -40,7 +39,7 @@ async fn look_as(
     expectation: &Expectation,
     as_what: impl Fn(&Node) -> RestAccess,
 ) -> Result<Looked, Failure> {
-    let view = shell.engine.view(&key::tree_partition(share.group())).await?;
+    let view = share.view(shell).await?;
     let place = find_at(view.as_ref(), share.at, &share.head, path).await?;
     let node = &must_be_there(&place)?.node;
     judge_kind(expectation, node)?;
@@ -55,7 +54,7 @@ async fn look_as(
 
 /// What is at a path, whatever it is and whoever has it open.
 pub async fn find(shell: &Shell, share: &share::Found, path: &FilePath) -> Result<Found, Failure> {
-    let view = shell.engine.view(&key::tree_partition(share.group())).await?;
+    let view = share.view(shell).await?;
     let place = find_at(view.as_ref(), share.at, &share.head, path).await?;
     must_be_there(&place)?;
     Ok(place.found().ok_or(ErrorCode::ResourceNotFound)?)

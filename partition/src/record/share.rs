@@ -71,6 +71,15 @@ pub enum Protocol {
     Nfs,
 }
 
+impl Protocol {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Protocol::Smb => "SMB",
+            Protocol::Nfs => "NFS",
+        }
+    }
+}
+
 /// Who is nobody on an NFS mount.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum RootSquash {

@@ -5,6 +5,7 @@ use contract::operations::{Letters, Operation};
 use contract::{ApiVersion, ErrorCode, Refusal, Service};
 use env::Timestamp;
 use partition::blob::container;
+use partition::file::share;
 use partition::queue;
 use partition::record::StoredPolicy;
 use partition::table::plan::Keys;
@@ -125,8 +126,7 @@ async fn stored_policy(shell: &Shell, request: &Request<'_>, id: &str) -> Result
             let name = TableName::parse(field(request, "tn")).map_err(|_| unknown())?;
             tables::find(shell, account, &name).await.map(|found| found.head.policies)
         }
-        // No operation that stores a policy for files is built yet.
-        Service::File => return Err(unknown().into()),
+        Service::File => share::find(shell, account, &request.share()?, None).await.map(|found| found.head.policies),
     };
     match policies {
         Ok(policies) => Ok(policies.into_iter().find(|policy| policy.id == id).ok_or_else(unknown)?),

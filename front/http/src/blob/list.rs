@@ -8,16 +8,15 @@ use env::Timestamp;
 use partition::blob::container;
 use partition::blob::kept::KeptVersion;
 use partition::blob::list::{self as model, Beside, Entry, ListedBlob, ListedContainer, Position, What};
-use partition::lease::Lease;
 use partition::record::{BlobKind, PublicAccess};
 use partition::{Failure, Shell};
 
 use super::container::{parse_version, version_text};
 use super::copy::list_copy;
-use super::lease::shown;
 use super::tags::put_tags;
 use super::{immutability, kind_name, moment, refuse_unbuilt, tier};
 use crate::content::DEFAULT_CONTENT_TYPE;
+use crate::lease::list_lease;
 use crate::listing::{includes, listing, put_metadata, put_parameters};
 use crate::request::Request;
 use crate::respond::document;
@@ -145,7 +144,7 @@ fn put_container(xml: &mut XmlWriter, request: &Request<'_>, container: &ListedC
     }
     xml.open("Properties");
     xml.element("Last-Modified", &head.last_modified.http_date()).element("Etag", &head.etag.quoted());
-    put_lease(xml, head.lease.as_ref(), request.now);
+    list_lease(xml, head.lease.as_ref(), request.now);
     match head.public_access {
         PublicAccess::Nobody => {}
         PublicAccess::Blob => drop(xml.element("PublicAccess", "blob")),
@@ -219,7 +218,7 @@ fn put_blob(xml: &mut XmlWriter, request: &Request<'_>, name: &str, blob: &Liste
         xml.optional("ArchiveStatus", tier.archive_status).optional("SmartAccessTier", tier.smart);
     }
     if is_current {
-        put_lease(xml, head.lease.as_ref(), request.now);
+        list_lease(xml, head.lease.as_ref(), request.now);
     }
     if request.query.words("include").any(|word| word == "copy") {
         list_copy(xml, head.copy.as_ref());
@@ -267,11 +266,6 @@ fn put_uncommitted(xml: &mut XmlWriter) {
     xml.element("AccessTier", "Hot").element("AccessTierInferred", "true");
     xml.element("LeaseStatus", "unlocked").element("LeaseState", "available").element("ServerEncrypted", "false");
     xml.close("Properties").close("Blob");
-}
-
-fn put_lease(xml: &mut XmlWriter, lease: Option<&Lease>, now: Timestamp) {
-    let (status, state, duration) = shown(lease, now);
-    xml.element("LeaseStatus", status).element("LeaseState", state).optional("LeaseDuration", duration);
 }
 
 /// The name to go on from, and where among its states, wrapped so that nobody takes it for a name. Names have no NUL in them.

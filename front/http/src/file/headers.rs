@@ -69,7 +69,8 @@ pub fn settings(request: &Request<'_>, share: &ShareHead, about: About) -> Resul
     Ok(settings)
 }
 
-fn refuse_sent(request: &Request<'_>, names: &[&'static str]) -> Result<(), Refusal> {
+/// What would have no effect is refused by name, never silently left undone.
+pub fn refuse_sent(request: &Request<'_>, names: &[&'static str]) -> Result<(), Refusal> {
     match names.iter().find(|name| request.header(name).is_some()) {
         Some(name) => Err(Refusal::from(ErrorCode::UnsupportedHeader).with("HeaderName", *name)),
         None => Ok(()),

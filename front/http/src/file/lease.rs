@@ -7,7 +7,7 @@ use partition::lease::LeaseAction;
 use partition::{Failure, Shell};
 
 use super::create::target;
-use crate::blob::lease::{action, answer};
+use crate::lease::{action, answer};
 use crate::request::Request;
 use crate::wire::Response;
 

@@ -10,8 +10,8 @@ use partition::{Failure, Shell};
 
 use super::headers::put_settings;
 use crate::auth::Grant;
-use crate::blob::put_lease;
 use crate::content::{Wanted, put_properties};
+use crate::lease::put_lease;
 use crate::request::Request;
 use crate::respond::{put_metadata, stamp};
 use crate::wire::{Response, ResponseBody};
