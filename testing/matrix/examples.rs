@@ -1,5 +1,5 @@
 //! For each operation a request that succeeds, and the world it succeeds in: container `box` with blob `b`, queue `line` with a message,
-//! table `people` with entity `a`, `b`, share `share`.
+//! table `people` with entity `a`, `b`, share `share` with directory `d` and file `f`.
 
 use contract::operations::{LeaseCheck, Operation, Resource, Test, TokenNeeds};
 use contract::roles::ROLES;
@@ -40,7 +40,13 @@ pub async fn world() -> World {
     ] {
         assert_eq!(world.send(&request).await.status, 201);
     }
-    assert_eq!(world.send(&file("PUT share?restype=share")).await.status, 201);
+    for request in [
+        file("PUT share?restype=share"),
+        file("PUT share/d?restype=directory"),
+        file("PUT share/f").header("x-ms-type", "file").header("x-ms-content-length", "4"),
+    ] {
+        assert_eq!(world.send(&request).await.status, 201);
+    }
     world.clock.advance_seconds(10);
     world
 }
@@ -93,6 +99,15 @@ pub async fn world_of(row: &Operation) -> World {
         assert_eq!((taken.status, taken.header("x-ms-snapshot")), (201, Some(PAGE_SNAPSHOT)));
         world.clock.advance_seconds(10);
     }
+    use OperationId::{CreateHardLink, CreateSymbolicLink, GetSymbolicLink};
+    if [CreateSymbolicLink, GetSymbolicLink, CreateHardLink].contains(&row.id) {
+        for request in [
+            file("PUT nfs?restype=share").header("x-ms-enabled-protocols", "NFS"),
+            file("PUT nfs/link?restype=symboliclink").header("x-ms-link-text", "where"),
+        ] {
+            assert_eq!(world.send(&request).await.status, 201);
+        }
+    }
     if row.id == OperationId::IncrementalCopyBlob {
         let put = Request::new("PUT open/disk").header("x-ms-blob-type", "PageBlob");
         assert_eq!(world.send(&Request::new("DELETE box/b")).await.status, 202);
@@ -112,8 +127,8 @@ const PAGE_SNAPSHOT: &str = "2026-01-02T03:04:15.0000002Z";
 /// The world in which the row's example succeeds: what a lease operation needs is leased.
 pub async fn prepared(row: &Operation) -> World {
     let world = world_of(row).await;
-    use OperationId::{AcquireBlobLease, AcquireContainerLease, AcquireShareLease};
-    let acquires = matches!(row.id, AcquireBlobLease | AcquireContainerLease | AcquireShareLease);
+    use OperationId::{AcquireBlobLease, AcquireContainerLease, AcquireFileLease, AcquireShareLease};
+    let acquires = matches!(row.id, AcquireBlobLease | AcquireContainerLease | AcquireShareLease | AcquireFileLease);
     if row.lease == LeaseCheck::Acts && !acquires {
         lease(&world, row).await;
     }
@@ -132,7 +147,9 @@ pub const LEASE_ID: &str = "01234567-89ab-cdef-0123-456789abcdef";
 
 /// Leases what the row works on: the blob, the container, or the share.
 pub async fn lease(world: &World, row: &Operation) {
-    let request = lease_request(row, "acquire").header("x-ms-lease-duration", "60");
+    // Leases of files have no end.
+    let seconds = if row.on == Resource::File { "-1" } else { "60" };
+    let request = lease_request(row, "acquire").header("x-ms-lease-duration", seconds);
     let answer = world.send(&request.header("x-ms-proposed-lease-id", LEASE_ID)).await;
     assert_eq!(answer.status, 201, "{}", answer.text());
 }
@@ -141,10 +158,13 @@ fn lease_request(row: &Operation, action: &str) -> Request {
     let request = match row.on {
         Resource::Blob => Request::new("PUT box/b?comp=lease"),
         Resource::Share => file("PUT share?restype=share&comp=lease"),
+        Resource::File => file("PUT share/f?comp=lease"),
         _ => Request::new("PUT box?restype=container&comp=lease"),
     };
     request.header("x-ms-lease-action", action)
 }
+
+const SHARE: &str = "http://127.0.0.1:10003/devstoreaccount1/share";
 
 /// A request to the File service.
 pub fn file(line: &str) -> Request {
@@ -169,7 +189,7 @@ pub async fn send(world: &World, row: &Operation, request: &Request) -> Answer {
 }
 
 /// What the scripted ids make of the copy that `prepared` begins.
-const COPY_ID: &str = "00000000-0000-0000-0000-00000000001d";
+const COPY_ID: &str = "00000000-0000-0000-0000-000000000021";
 
 /// What the scripted ids make of the message in `line`.
 const MESSAGE_ID: &str = "00000000-0000-0000-0000-000000000010";
@@ -212,17 +232,19 @@ pub fn example(row: &Operation) -> Request {
     };
     let lease = |action: &str| lease_request(row, action);
     match row.id {
-        AcquireBlobLease | AcquireContainerLease | AcquireShareLease => {
+        AcquireBlobLease | AcquireContainerLease | AcquireShareLease | AcquireFileLease => {
             lease("acquire").header("x-ms-lease-duration", "-1")
         }
         RenewBlobLease | RenewContainerLease | RenewShareLease => lease("renew").header("x-ms-lease-id", LEASE_ID),
-        ChangeBlobLease | ChangeContainerLease | ChangeShareLease => lease("change")
+        ChangeBlobLease | ChangeContainerLease | ChangeShareLease | ChangeFileLease => lease("change")
             .header("x-ms-lease-id", LEASE_ID)
             .header("x-ms-proposed-lease-id", LEASE_ID.replace('0', "1")),
-        ReleaseBlobLease | ReleaseContainerLease | ReleaseShareLease => {
+        ReleaseBlobLease | ReleaseContainerLease | ReleaseShareLease | ReleaseFileLease => {
             lease("release").header("x-ms-lease-id", LEASE_ID)
         }
-        BreakBlobLease | BreakContainerLease | BreakShareLease => lease("break").header("x-ms-lease-break-period", "5"),
+        BreakBlobLease | BreakContainerLease | BreakShareLease | BreakFileLease => {
+            lease("break").header("x-ms-lease-break-period", "5")
+        }
         PutAppendBlob => Request::new("PUT box/b").header("x-ms-blob-type", "AppendBlob"),
         AppendBlock => Request::new("PUT box/b?comp=appendblock").body("more"),
         PutPageBlob => {
@@ -381,6 +403,37 @@ pub fn example(row: &Operation) -> Request {
         GetShareAcl => file("GET share?restype=share&comp=acl"),
         SetShareAcl => file("PUT share?restype=share&comp=acl").body("<SignedIdentifiers />"),
         GetShareStats => file("GET share?restype=share&comp=stats"),
+        CreateDirectory => file("PUT share/new?restype=directory"),
+        GetDirectoryProperties => file("GET share/d?restype=directory"),
+        GetDirectoryMetadata => file("GET share/d?restype=directory&comp=metadata"),
+        SetDirectoryProperties => {
+            file("PUT share/d?restype=directory&comp=properties").header("x-ms-file-attributes", "Hidden")
+        }
+        SetDirectoryMetadata => file("PUT share/d?restype=directory&comp=metadata").header("x-ms-meta-a", "1"),
+        DeleteDirectory => file("DELETE share/d?restype=directory"),
+        RenameDirectory => {
+            file("PUT share/e?restype=directory&comp=rename").header("x-ms-file-rename-source", format!("{SHARE}/d"))
+        }
+        ListDirectory => file("GET share?restype=directory&comp=list"),
+        CreateFile => file("PUT share/f").header("x-ms-type", "file").header("x-ms-content-length", "2"),
+        GetFile => file("GET share/f"),
+        GetFileProperties => file("HEAD share/f"),
+        GetFileMetadata => file("GET share/f?comp=metadata"),
+        SetFileProperties => file("PUT share/f?comp=properties").header("x-ms-content-type", "text/plain"),
+        SetFileMetadata => file("PUT share/f?comp=metadata").header("x-ms-meta-a", "1"),
+        DeleteFile => file("DELETE share/f"),
+        RenameFile => file("PUT share/g?comp=rename").header("x-ms-file-rename-source", format!("{SHARE}/f")),
+        PutRange => {
+            file("PUT share/f?comp=range").header("x-ms-write", "update").header("x-ms-range", "bytes=1-2").body("hi")
+        }
+        ListRanges => file("GET share/f?comp=rangelist"),
+        ListHandles => file("GET share/f?comp=listhandles"),
+        ForceCloseHandles => file("PUT share/f?comp=forceclosehandles").header("x-ms-handle-id", "*"),
+        CreateSymbolicLink => file("PUT nfs/s?restype=symboliclink").header("x-ms-link-text", "where"),
+        GetSymbolicLink => file("GET nfs/link?restype=symboliclink"),
+        CreateHardLink => {
+            file("PUT nfs/h?restype=hardlink").header("x-ms-type", "file").header("x-ms-file-target-file", "/link")
+        }
         id => panic!("{id:?} is built and has no example yet"),
     }
 }
@@ -435,6 +488,9 @@ pub async fn current(world: &World, row: &Operation) -> (String, String) {
         Resource::Blob => Request::new("HEAD box/b"),
         Resource::Entity | Resource::Entities => table(&format!("GET {ENTITY}")),
         Resource::Share => file("GET share?restype=share"),
+        Resource::Directory => file("GET share/d?restype=directory"),
+        Resource::File if row.id == OperationId::GetSymbolicLink => file("HEAD nfs/link"),
+        Resource::File => file("HEAD share/f"),
         _ => container.clone(),
     };
     let answer = world.send(&request).await;
@@ -466,7 +522,12 @@ pub async fn everything(world: &World) -> String {
     for line in ["GET Tables", "GET people()"] {
         seen.push_str(&world.send(&table(line)).await.text());
     }
-    for line in ["GET share?restype=share", "GET share?restype=share&comp=acl"] {
+    for line in [
+        "GET share?restype=share",
+        "GET share?restype=share&comp=acl",
+        "GET share?restype=directory&comp=list&include=Timestamps,Etag,Attributes,PermissionKey",
+        "GET share/f",
+    ] {
         let answer = world.send(&file(line)).await;
         seen.push_str(answer.header("etag").unwrap_or_default());
         seen.push_str(&if answer.status < 300 { answer.text() } else { answer.code().to_string() });

@@ -1,4 +1,5 @@
-//! The rows of the File service. No conditional headers anywhere in it: the last writer wins, and leases are the only condition.
+//! The rows of the File service. No conditional headers anywhere in it: the last writer wins, and leases are the only condition. A rename
+//! has two leases to think of, each with a header of its own; the one that all other operations take is not looked at.
 
 use super::Anonymous::Always;
 use super::Conditions::Never;
@@ -63,7 +64,7 @@ pub const FILE: &[Operation] = &[
     Operation::row(SetFileProperties,         &[Put],       File,      comp("properties"),                                200, Yes, Never, IfLeased, account("o", AnyOf("w")),  AnyOf("w"),  &["File_SetHTTPHeaders"]).does(Marks).built(),
     Operation::row(SetFileMetadata,           &[Put],       File,      comp("metadata"),                                  200, Yes, Never, IfLeased, account("o", AnyOf("w")),  AnyOf("w"),  &["File_SetMetadata"]).does(Marks).built(),
     Operation::row(DeleteFile,                &[Delete],    File,      plain(),                                           202, No,  Never, IfLeased, account("o", AnyOf("d")),  AnyOf("d"),  &["File_Delete"]).does(Deletes).built(),
-    Operation::row(RenameFile,                &[Put],       File,      comp("rename"),                                    200, Yes, Never, IfLeased, account("o", AnyOf("w")),  AnyOf("w"),  &["File_Rename"]).does(Renames).built(),
+    Operation::row(RenameFile,                &[Put],       File,      comp("rename"),                                    200, Yes, Never, Ignored,  account("o", AnyOf("w")),  AnyOf("w"),  &["File_Rename"]).does(Renames).built(),
     Operation::row(PutRange,                  &[Put],       File,      comp("range").when(&[HeaderNotSent(SOURCE)]),      201, Yes, Never, IfLeased, account("o", AnyOf("w")),  AnyOf("w"),  &["File_UploadRange"]).does(Alters).body(PUT_RANGE_BYTES_MAX).built(),
     Operation::row(PutRangeFromUrl,           &[Put],       File,      comp("range").when(&[HeaderSent(SOURCE)]),         201, Yes, Never, IfLeased, account("o", AnyOf("w")),  AnyOf("w"),  &["File_UploadRangeFromURL"]).does(Alters),
     Operation::row(ListRanges,                &[Get],       File,      comp("rangelist"),                                 200, Yes, Never, IfGiven,  account("o", AnyOf("r")),  AnyOf("r"),  &["File_GetRangeList"]).does(Reads).built(),

@@ -191,28 +191,29 @@ pub struct Rest {
     walk: RunWalk,
     /// The next offset.
     next: u64,
-    last: u64,
+    /// Behind the last one.
+    end: u64,
 }
 
 impl Rest {
-    /// `count` bytes from `first`, more than none.
+    /// `count` bytes from `first`.
     pub fn new(at: At, body: u64, first: u64, count: u64) -> Rest {
-        let last = first + count - 1;
-        Rest { walk: RunWalk::new(at, body, first, last), next: first, last }
+        let end = first + count;
+        Rest { walk: RunWalk::new(at, body, first, end.saturating_sub(1)), next: first, end }
     }
 
     async fn next_parts(&mut self, view: &dyn View) -> Result<Vec<Part>, Fault> {
         let mut parts = Vec::new();
-        while parts.len() < RUNS_AT_ONCE && self.next <= self.last {
+        while parts.len() < RUNS_AT_ONCE && self.next < self.end {
             let Some(run) = self.walk.next(view).await? else {
-                self.hole_before(self.last + 1, &mut parts);
+                self.hole_before(self.end, &mut parts);
                 break;
             };
             self.hole_before(run.begin, &mut parts);
-            let last = run.end.min(self.last);
-            let (skip, bytes) = (self.next - run.begin, last - self.next + 1);
+            let end = (run.end + 1).min(self.end);
+            let (skip, bytes) = (self.next - run.begin, end - self.next);
             parts.push(Part::Stored { value: run.bytes, slices: run.slices, skip, bytes });
-            self.next = last + 1;
+            self.next = end;
         }
         Ok(parts)
     }
@@ -227,7 +228,7 @@ impl Rest {
 
 impl Runs for Rest {
     fn is_empty(&self) -> bool {
-        self.next > self.last
+        self.next >= self.end
     }
 
     fn parts<'a>(&'a mut self, view: &'a dyn View) -> BoxFuture<'a, Result<Vec<Part>, Fault>> {

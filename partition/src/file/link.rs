@@ -8,7 +8,7 @@ use env::Timestamp;
 
 use super::create::{Made, new_node};
 use super::settings::{Settings, stamp};
-use super::target::{Around, Target, must_be_there};
+use super::target::{Around, Target, judge_lease, must_be_there};
 use super::tree::{self, Place, parent};
 use super::versions::Edit;
 use crate::execute::{Command, Moment, Reader};
@@ -23,7 +23,8 @@ pub fn refuse_smb(share: &ShareHead) -> Result<(), Refusal> {
     }
 }
 
-fn must_be_free(around: &Around) -> Result<(), Refusal> {
+fn must_be_free(target: &Target, around: &Around, now: Timestamp) -> Result<(), Refusal> {
+    judge_lease(&target.expectation, None, now)?;
     match around.place {
         Place::NoParent => Err(ErrorCode::ParentNotFound.into()),
         Place::Taken(_) => Err(ErrorCode::ResourceAlreadyExists.into()),
@@ -51,9 +52,9 @@ impl Command for CreateSymbolicLink {
         self.target.load(reader).await
     }
 
-    fn check(&self, around: &Around, _now: Timestamp) -> Result<(), Refusal> {
+    fn check(&self, around: &Around, now: Timestamp) -> Result<(), Refusal> {
         refuse_smb(self.target.share())?;
-        must_be_free(around)
+        must_be_free(&self.target, around, now)
     }
 
     fn decide(&self, around: Around, moment: Moment) -> Result<(Vec<Write>, Made), Refusal> {
@@ -90,9 +91,9 @@ impl Command for CreateHardLink {
         Ok((around, tree::find(reader, self.target.share(), &self.existing).await?))
     }
 
-    fn check(&self, (around, existing): &Self::Records, _now: Timestamp) -> Result<(), Refusal> {
+    fn check(&self, (around, existing): &Self::Records, now: Timestamp) -> Result<(), Refusal> {
         refuse_smb(self.target.share())?;
-        must_be_free(around)?;
+        must_be_free(&self.target, around, now)?;
         let node = &must_be_there(existing)?.node;
         if node.is_directory() {
             return Err(ErrorCode::ResourceTypeMismatch.into());
