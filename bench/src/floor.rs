@@ -13,7 +13,7 @@ use std::{
     io::{self, IoSlice, Write},
     net::Ipv4Addr,
     path::Path,
-    sync::{Arc, RwLock, mpsc},
+    sync::{Arc, LazyLock, RwLock, mpsc},
     thread,
     time::{Duration, Instant},
 };
@@ -80,6 +80,8 @@ struct Floor {
     listing: RwLock<Bytes>,
     kib: Bytes,
     mib: Bytes,
+    /// Only made if somebody asks for it.
+    large: LazyLock<Bytes>,
 }
 
 /// Serves floors 1 and 2 until the process is ended; says `ready PORT` when it listens.
@@ -89,6 +91,7 @@ pub async fn serve(directory: &Path) -> Result<(), Failure> {
         listing: RwLock::default(),
         kib: Bytes::from(vec![b'x'; 1024]),
         mib: Bytes::from(vec![b'x'; 1024 * 1024]),
+        large: LazyLock::new(|| Bytes::from(vec![b'x'; 64 * 1024 * 1024])),
     });
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     println!("ready {}", listener.local_addr()?.port());
@@ -109,6 +112,7 @@ async fn answer(floor: &Floor, request: Request<Incoming>) -> Result<Response<Fu
     let path = head.uri.path();
     if head.method == Method::GET {
         let content = match path {
+            path if path.ends_with("/get-64m") => floor.large.clone(),
             path if path.ends_with("/get-1m") => floor.mib.clone(),
             path if path.ends_with("/get-1k") => floor.kib.clone(),
             _ => floor.listing.read().expect("no one panics holding it").clone(),

@@ -157,7 +157,7 @@ async fn puts(
 }
 
 /// The disk's own rate: as many bytes, one after the other, and one sync.
-fn write_alone(file: &Path, piece: &[u8], bytes: u64) -> io::Result<Duration> {
+pub fn write_alone(file: &Path, piece: &[u8], bytes: u64) -> io::Result<Duration> {
     let start = Instant::now();
     let mut file = File::create(file)?;
     let mut left = bytes;

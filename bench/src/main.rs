@@ -5,6 +5,7 @@
 
 #![allow(clippy::disallowed_methods)] // measuring time is what this is for
 
+mod file;
 mod floor;
 mod large;
 mod load;
@@ -44,6 +45,9 @@ struct Options {
     /// Blobs in the container that is listed
     #[arg(long, default_value_t = 10_000)]
     listed_blobs: u64,
+    /// Files in the directory that is listed
+    #[arg(long, default_value_t = 100_000)]
+    listed_files: u64,
     /// Blocks in the list that is committed
     #[arg(long, default_value_t = 50_000)]
     blocks: u64,

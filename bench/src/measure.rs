@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 use tempfile::TempDir;
 
 use crate::{
-    Options, floor, large,
+    Options, file, floor, large,
     load::{self, Failure, Supply, Tally, Traffic, Until},
     queue,
     report::grouped,
@@ -113,6 +113,7 @@ pub async fn run(options: &Options, places: &Places) -> Result<Vec<Figures>, Fai
     all.extend(large::run(options, places, &kinds, &chosen).await?);
     all.extend(queue::loads(options, places, &kinds, &chosen).await?);
     all.extend(table::loads(options, places, &kinds, &chosen).await?);
+    all.extend(file::loads(options, places, &kinds, &chosen).await?);
     all.extend(starts(options, places, &kinds, &chosen).await?);
     if let Some(workload) = chosen.iter().find(|workload| matches!(workload.measure, Measure::Restart)) {
         all.push(restarts(options, places, &kinds, workload).await?);

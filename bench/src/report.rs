@@ -13,12 +13,16 @@ use crate::{
 
 impl Figures {
     fn more_is_better(&self) -> bool {
-        matches!(self.workload.measure, Measure::Load(_) | Measure::Queue(_) | Measure::Table(_) | Measure::Large)
+        matches!(
+            self.workload.measure,
+            Measure::Load(_) | Measure::Queue(_) | Measure::Table(_) | Measure::File(_) | Measure::Large
+        )
     }
 
     fn unit(&self) -> &'static str {
         match self.workload.measure {
-            Measure::Load(_) | Measure::Queue(_) | Measure::Table(_) => "/s",
+            Measure::File(deed) if deed.bytes().is_some() => "MB/s",
+            Measure::Load(_) | Measure::Queue(_) | Measure::Table(_) | Measure::File(_) => "/s",
             Measure::Memory => "MiB",
             Measure::Start | Measure::Restart | Measure::Commit => "ms",
             Measure::Large => "MB/s",

@@ -37,6 +37,7 @@ pub enum Serves {
     Blob,
     Queue,
     Table,
+    File,
 }
 
 impl Serves {
@@ -45,6 +46,7 @@ impl Serves {
             Serves::Blob => "blob",
             Serves::Queue => "queue",
             Serves::Table => "table",
+            Serves::File => "file",
         }
     }
 }
@@ -187,7 +189,7 @@ impl Subject {
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         let signer = Signer::new(port);
         let first = match serves {
-            Serves::Blob | Serves::Queue => signer.list_containers(),
+            Serves::Blob | Serves::Queue | Serves::File => signer.list_containers(),
             Serves::Table => signer.table("GET", "/Tables", "", "", "", ""),
         };
         load::once(port, &first, &[], 200).await?;

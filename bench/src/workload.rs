@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use crate::file;
 use crate::queue::Deed;
 use crate::request::Signer;
 use crate::table;
@@ -30,6 +31,8 @@ pub enum Measure {
     Queue(Deed),
     /// Requests per second on a table: more is better.
     Table(table::Deed),
+    /// Requests or, of large ones, MB per second on a share: more is better.
+    File(file::Deed),
     /// Milliseconds for one Put Block List of many blocks: less is better.
     Commit,
     /// MB per second of one very large Put Blob: more is better.
@@ -108,6 +111,12 @@ pub const WORKLOADS: &[Workload] = &[
     row("table-transact", "table: transactions of 100, 8 connections", Measure::Table(table::Deed::Transact),   &[]),
     row("table-query", "table: 10 of 1,000 in a partition by a property, 4", Measure::Table(table::Deed::Query), &[]),
     row("table-scan", "table: a page of 1,000, 4 connections", Measure::Table(table::Deed::Scan),               &[]),
+    row("file-create", "file: create empty ones, 32 connections", Measure::File(file::Deed::Create),             &[]),
+    row("file-delete", "file: delete them, 32 connections",    Measure::File(file::Deed::Delete),               &[]),
+    row("file-4k",   "file: write 4 KiB at random in 1 GiB, 16", Measure::File(file::Deed::Write4k),            &[]),
+    row("file-4m",   "file: write ranges of 4 MiB, 4 connections", Measure::File(file::Deed::Write4m),          &[]),
+    row("file-read", "file: read 64 MiB, 2 connections",       Measure::File(file::Deed::Read64m),              &[]),
+    row("file-list", "file: list 5,000 of many files, 4 connections", Measure::File(file::Deed::List),          &[]),
     row("start",     "start to first answer, empty directory", Measure::Start,                                  &[Below(100.0)]),
     row("memory",    "idle memory",                            Measure::Memory,                                 &[Below(30.0)]),
     row("restart",   "restart after kill -9, many blobs",       Measure::Restart,                                &[Below(1000.0)]),
