@@ -20,7 +20,7 @@ pub enum Content {
         pins: Vec<Pin>,
         bytes: u64,
     },
-    /// Parts of extents that another blob names, too.
+    /// Parts of extents that something else names, too.
     Shared {
         parts: Vec<(Pin, ExtentSlice)>,
         bytes: u64,
@@ -88,6 +88,16 @@ impl Content {
         ContentReader { engine: engine.clone(), pieces, rest: None }
     }
 
+    fn into_parts(self) -> Vec<SharedPart> {
+        match self {
+            Content::Inline(_) => Vec::new(),
+            Content::Extents { pins, .. } => {
+                pins.into_iter().map(|pin| (pin.clone(), ExtentSlice::whole(pin.extent()))).collect()
+            }
+            Content::Shared { parts, .. } => parts,
+        }
+    }
+
     /// What keeps its extents.
     pub fn pins(&self) -> Vec<Pin> {
         match self {
@@ -143,6 +153,9 @@ enum Piece {
     Slice(Pin, ExtentSlice),
     Zeros(u64),
 }
+
+/// Fewer zeros than this are written with what is around them: an extent of their own would cost more.
+const HOLE_BYTES_MIN: u64 = 64 * 1024;
 
 /// As many as are given out at once.
 static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
@@ -240,8 +253,9 @@ impl ContentReader {
         }
     }
 
-    /// What is left of it, which is `bytes` bytes, for another blob to hold: extents are named, not copied. Only what lies in records or
-    /// nowhere is written, and so little that it would lie in a record is taken out of its extent. `extents`: it must not be in a record.
+    /// What is left of it, which is `bytes` bytes, for another object to hold: extents are named, not copied. Only what lies in records is
+    /// written, and so little that it would lie in a record is taken out of its extent. Zeros that nobody wrote are one extent, named as
+    /// often as it takes. `extents`: it must not be in a record.
     pub async fn share(mut self, bytes: u64, extents: bool) -> Result<Content, Fault> {
         let engine = self.engine.clone();
         if bytes <= INLINE_BYTES_MAX {
@@ -255,29 +269,61 @@ impl ContentReader {
             }
             return Content::receive_extents(engine.as_ref(), &mut Held(&mut content)).await.map_err(fault);
         }
-        let mut parts: Vec<(Pin, ExtentSlice)> = Vec::new();
-        loop {
-            if self.pieces.is_empty() {
-                self.refill().await?;
-            }
-            match self.pieces.pop() {
-                None => return Ok(Content::Shared { parts, bytes }),
-                Some(Piece::Slice(pin, slice)) => match parts.last_mut() {
-                    Some((_, last)) if last.extent == slice.extent && last.offset + last.bytes == slice.offset => {
-                        last.bytes += slice.bytes;
-                    }
-                    _ => parts.push((pin, slice)),
-                },
-                Some(piece) => {
-                    self.pieces.push(piece);
-                    let mut stretch = Stretch(&mut self);
-                    while let Some(pin) = engine.write_extent(&mut stretch, EXTENT_BYTES_MAX).await.map_err(fault)? {
-                        let slice = ExtentSlice::whole(pin.extent());
-                        parts.push((pin, slice));
-                    }
+        let (mut parts, mut filling) = (Vec::new(), None);
+        while let Some(Stretch { zeros, content }) = self.next_stretch(HOLE_BYTES_MIN).await? {
+            fill(engine.as_ref(), &mut filling, zeros, &mut parts).await?;
+            let content = match content {
+                Content::Inline(mut bytes) => {
+                    Content::receive_extents(engine.as_ref(), &mut Held(&mut bytes)).await.map_err(fault)?
                 }
+                content => content,
+            };
+            content.into_parts().into_iter().for_each(|part| push_part(&mut parts, part));
+        }
+        Ok(Content::Shared { parts, bytes })
+    }
+
+    /// What comes next, for another object to hold where it lies: zeros that nobody wrote, and what is behind them. `None` at the end.
+    /// Fewer zeros than `hole_bytes_min` are bytes like others.
+    pub async fn next_stretch(&mut self, hole_bytes_min: u64) -> Result<Option<Stretch>, Fault> {
+        let (engine, mut zeros) = (self.engine.clone(), 0);
+        loop {
+            match self.peek().await? {
+                Some(Piece::Zeros(bytes)) if *bytes >= hole_bytes_min => {
+                    zeros += *bytes;
+                    self.pieces.pop();
+                }
+                Some(Piece::Inline(_) | Piece::Zeros(_)) => {
+                    let mut bytes = InNoExtent { reader: self, hole_bytes_min, bytes_max: EXTENT_BYTES_MAX };
+                    let content = Content::receive(engine.as_ref(), &mut bytes).await.map_err(fault)?;
+                    return Ok(Some(Stretch { zeros, content }));
+                }
+                Some(Piece::Slice(..)) => return Ok(Some(Stretch { zeros, content: self.next_slices().await? })),
+                None if zeros == 0 => return Ok(None),
+                None => return Ok(Some(Stretch { zeros, content: Content::Inline(Bytes::new()) })),
             }
         }
+    }
+
+    /// The slices up to what is none, or as many as a record may hold.
+    async fn next_slices(&mut self) -> Result<Content, Fault> {
+        let mut parts = Vec::new();
+        while parts.len() < body::RUN_SLICES_MAX
+            && let Some(Piece::Slice(..)) = self.peek().await?
+            && let Some(Piece::Slice(pin, slice)) = self.pieces.pop()
+        {
+            push_part(&mut parts, (pin, slice));
+        }
+        let bytes = parts.iter().map(|(_, slice)| slice.bytes).sum();
+        Ok(Content::Shared { parts, bytes })
+    }
+
+    /// The next piece, which stays the next.
+    async fn peek(&mut self) -> Result<Option<&Piece>, Fault> {
+        if self.pieces.is_empty() {
+            self.refill().await?;
+        }
+        Ok(self.pieces.last())
     }
 
     /// All of it, if it lies in memory already, in one piece.
@@ -304,20 +350,81 @@ impl Source for Held<'_> {
     }
 }
 
-/// What lies in no extent, up to the next that does.
-struct Stretch<'a>(&'a mut ContentReader);
+/// A part of a body as another object may hold it, and how many zeros nobody wrote before it.
+pub struct Stretch {
+    pub zeros: u64,
+    /// In one record, if it is put there; empty behind the last zeros.
+    pub content: Content,
+}
 
-impl Source for Stretch<'_> {
+type SharedPart = (Pin, ExtentSlice);
+
+/// What follows what is there already becomes one with it.
+fn push_part(parts: &mut Vec<SharedPart>, (pin, slice): SharedPart) {
+    match parts.last_mut() {
+        Some((_, last)) if last.extent == slice.extent && last.offset + last.bytes == slice.offset => {
+            last.bytes += slice.bytes;
+        }
+        _ => parts.push((pin, slice)),
+    }
+}
+
+/// Names an extent of zeros until there are so many. `filling` is the one that is named, written when one as large is first needed.
+async fn fill(
+    engine: &dyn Engine,
+    filling: &mut Option<Pin>,
+    mut zeros: u64,
+    parts: &mut Vec<SharedPart>,
+) -> Result<(), Fault> {
+    while zeros > 0 {
+        let wanted = zeros.min(EXTENT_BYTES_MAX);
+        let pin = match filling.take().filter(|pin| pin.extent().bytes >= wanted) {
+            Some(pin) => pin,
+            None => match engine.write_extent(&mut ZerosSource(wanted), wanted).await.map_err(fault)? {
+                Some(pin) => pin,
+                None => return Err(Fault::Other { doing: "writing zeros".into(), detail: "no extent".into() }),
+            },
+        };
+        parts.push((pin.clone(), ExtentSlice { extent: pin.extent(), offset: 0, bytes: wanted }));
+        *filling = Some(pin);
+        zeros -= wanted;
+    }
+    Ok(())
+}
+
+/// So many zeros.
+struct ZerosSource(u64);
+
+impl Source for ZerosSource {
+    fn next(&mut self, bytes_max: usize) -> BoxFuture<'_, Result<Option<Bytes>, SourceError>> {
+        let taken = self.0.min(ZEROS.len() as u64).min(bytes_max as u64);
+        self.0 -= taken;
+        let bytes = (taken > 0).then(|| Bytes::from_static(&ZEROS[..taken as usize]));
+        Box::pin(std::future::ready(Ok(bytes)))
+    }
+}
+
+/// What lies in records, up to what does not, and no more than one extent can hold.
+struct InNoExtent<'a> {
+    reader: &'a mut ContentReader,
+    hole_bytes_min: u64,
+    bytes_max: u64,
+}
+
+impl Source for InNoExtent<'_> {
     fn next(&mut self, bytes_max: usize) -> BoxFuture<'_, Result<Option<Bytes>, SourceError>> {
         Box::pin(async move {
-            let reader = &mut *self.0;
-            if reader.pieces.is_empty() {
-                reader.refill().await.map_err(|fault| SourceError(Box::new(fault)))?;
+            let is_next = match self.reader.peek().await.map_err(|fault| SourceError(Box::new(fault)))? {
+                Some(Piece::Inline(_)) => true,
+                Some(Piece::Zeros(bytes)) => *bytes < self.hole_bytes_min,
+                Some(Piece::Slice(..)) | None => false,
+            };
+            if self.bytes_max == 0 || !is_next {
+                return Ok(None);
             }
-            match reader.pieces.last() {
-                Some(Piece::Inline(_) | Piece::Zeros(_)) => Source::next(reader, bytes_max).await,
-                _ => Ok(None),
-            }
+            let bytes = Source::next(self.reader, bytes_max.min(self.bytes_max as usize)).await?;
+            self.bytes_max -= bytes.as_ref().map_or(0, |bytes| bytes.len() as u64);
+            Ok(bytes)
         })
     }
 }
@@ -345,5 +452,115 @@ fn fault(error: ExtentError) -> Fault {
             Ok(fault) => *fault,
             Err(error) => Fault::Other { doing: "reading content".into(), detail: error.to_string() },
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::memory::MemoryEngine;
+    use engine::{GroupId, PartitionId};
+
+    /// Parts given out two at a time, and what keeps their extents.
+    struct Script {
+        parts: Vec<Part>,
+        _kept: Vec<Content>,
+    }
+
+    impl Runs for Script {
+        fn is_empty(&self) -> bool {
+            self.parts.is_empty()
+        }
+
+        fn parts<'a>(&'a mut self, _view: &'a dyn View) -> BoxFuture<'a, Result<Vec<Part>, Fault>> {
+            let rest = self.parts.split_off(self.parts.len().min(2));
+            Box::pin(std::future::ready(Ok(std::mem::replace(&mut self.parts, rest))))
+        }
+    }
+
+    /// `z5 i3 e7`: five zeros that nobody wrote, three bytes of a record, seven in an extent. And the bytes it reads as.
+    async fn body(engine: &Arc<dyn Engine>, text: &str) -> (ContentReader, Vec<u8>) {
+        let (mut parts, mut kept, mut expected) = (Vec::new(), Vec::new(), Vec::new());
+        for (at, word) in text.split_whitespace().enumerate() {
+            let bytes: u64 = word[1..].parse().expect("a number");
+            let mut content = Bytes::from(vec![at as u8 + 1; bytes as usize]);
+            match &word[..1] {
+                "z" => {
+                    expected.resize(expected.len() + bytes as usize, 0);
+                    parts.push(Part::Zeros(bytes));
+                    continue;
+                }
+                "i" => {
+                    expected.extend_from_slice(&content);
+                    parts.push(Part::Stored { value: content, slices: Vec::new(), skip: 0, bytes });
+                }
+                _ => {
+                    expected.extend_from_slice(&content);
+                    let content = Content::receive_extents(engine.as_ref(), &mut Held(&mut content)).await;
+                    let content = content.expect("written");
+                    let (value, slices) = content.stored();
+                    parts.push(Part::Stored { value, slices, skip: 0, bytes });
+                    kept.push(content);
+                }
+            }
+        }
+        let partition = PartitionId { group: GroupId(Bytes::from_static(b"g")), key: Bytes::new() };
+        let view = engine.view(&partition).await.expect("a view");
+        (ContentReader::of_runs(engine, view, Box::new(Script { parts, _kept: kept })).await.expect("read"), expected)
+    }
+
+    async fn read(mut reader: ContentReader) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        while let Some(piece) = reader.next().await.expect("readable") {
+            bytes.extend_from_slice(&piece);
+        }
+        bytes
+    }
+
+    #[tokio::test]
+    async fn stretches_keep_holes_and_gather_what_lies_in_records() {
+        let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
+        for (text, hole_bytes_min, expected) in [
+            ("", 1, ""),
+            ("z9", 1, "9+i0"),
+            ("i3", 1, "0+i3"),
+            ("z1 i3 z2 z3", 1, "1+i3 5+i0"),
+            ("i3 i4 e7 e8 i9", 1, "0+i7 0+s15 0+i9"),
+            ("i5000 i5000 z1 i1", 1, "0+e10000 1+i1"),
+            ("i3 z2 i4 z20 i1", 10, "0+i9 20+i1"),
+            ("i4194000 i400 z1", 1, "0+e4194304 0+i96 1+i0"),
+        ] {
+            let (mut reader, _) = body(&engine, text).await;
+            let mut shown = Vec::new();
+            while let Some(Stretch { zeros, content }) = reader.next_stretch(hole_bytes_min).await.expect("readable") {
+                let kind = match content {
+                    Content::Inline(_) => 'i',
+                    Content::Extents { .. } => 'e',
+                    Content::Shared { .. } => 's',
+                };
+                shown.push(format!("{zeros}+{kind}{}", content.bytes()));
+            }
+            assert_eq!(shown.join(" "), expected, "{text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_shared_reads_as_it_did_and_names_zeros_once() {
+        let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
+        for (text, extents) in [
+            ("i3", 1),
+            ("z9000", 1),
+            ("z70000 i9 z10", 2),
+            ("z70000 e9000 z80000 i1 z70000", 4),
+            ("z9000000 e10 z9000000 i10 z100000", 3),
+        ] {
+            let (reader, expected) = body(&engine, text).await;
+            let content = reader.share(expected.len() as u64, true).await.expect("shared");
+            assert_eq!(content.bytes(), expected.len() as u64, "{text}");
+            let (_, slices) = content.stored();
+            assert!(read(content.reader(&engine)).await == expected, "{text}");
+            let named: std::collections::BTreeSet<u128> = slices.iter().map(|slice| slice.extent.id).collect();
+            assert_eq!(named.len(), extents, "{text}");
+        }
     }
 }

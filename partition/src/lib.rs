@@ -7,6 +7,7 @@ pub mod blob;
 pub mod checks;
 pub mod condition;
 pub mod content;
+pub mod copying;
 pub mod directory;
 pub mod etag;
 pub mod execute;

@@ -303,7 +303,7 @@ async fn a_container_that_is_deleted_ends_its_copies() {
     let account = contract::names::AccountName::parse(testing::ACCOUNT).expect("a name");
     for _ in 0..1000 {
         tokio::time::sleep(Duration::from_millis(5)).await;
-        if partition::blob::pending::noted(&world.app.shell, &account).await.expect("readable").is_empty() {
+        if partition::copying::noted(&world.app.shell, &account).await.expect("readable").is_empty() {
             running.abort();
             return;
         }

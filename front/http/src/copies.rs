@@ -1,6 +1,6 @@
 //! Copies from outside that run in the background: each is read to its end and then becomes the blob in one commit.
 //!
-//! What is known of a copy is in its destination and in a note (`partition/blob/pending.rs`), so the server may stop at any time: the next
+//! What is known of a copy is in its destination and in a note (`partition/copying.rs`), so the server may stop at any time: the next
 //! start finds the note and begins to read again. A copy that is aborted meanwhile, or whose container is deleted, is noticed at the next
 //! report and read no further.
 
@@ -10,17 +10,21 @@ use std::time::Duration;
 use bytes::Bytes;
 use contract::limits::{COPY_PENDING_SECONDS_MAX, COPY_REPORT_BYTES};
 use contract::names::{AccountName, BlobName};
-use engine::{BoxFuture, ExtentError, Source, SourceError};
-use env::Id;
-use partition::blob::pending::{NoteCopy, SettleCopy, Step, is_pending, noted};
+use engine::{BoxFuture, ExtentError, GroupId, Source, SourceError};
+use env::{Id, Timestamp};
+use partition::blob::copy::{SourceExpectation, condition_failed};
+use partition::blob::{Attributes, pending as blob};
+use partition::copying::{NoteCopy, Step, noted};
 use partition::record::note::PendingCopy;
 use partition::{Content, Failure, Shell};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 
 use crate::app::App;
+use crate::request::Request;
 use crate::source::SourceUrl;
-use crate::source::content::Hashed;
+use crate::source::content::{Hashed, answered, condition_headers, described, not_opened, source_headers};
+use crate::source::origin::OutsideSource;
 use crate::source::outside::{self, BrokenOff, NotOpened, OutsideBody};
 
 /// Copies that read at the same time; the others wait their turn, pending.
@@ -36,6 +40,69 @@ pub struct Job {
     pub note: PendingCopy,
     /// What the source is asked with. Not noted: after a restart a copy whose source needs a token fails, and says so.
     pub headers: Vec<(String, String)>,
+}
+
+/// A source outside that was looked at: there, readable, and what it says of itself.
+pub struct LookedAt {
+    pub of: Attributes,
+    /// As far as it tells.
+    pub bytes: u64,
+    source: String,
+    etag: Option<String>,
+}
+
+impl LookedAt {
+    /// The note on a copy of it.
+    pub fn note(&self, group: GroupId, blob: Option<String>, started: Timestamp) -> PendingCopy {
+        PendingCopy { group, blob, source: self.source.clone(), etag: self.etag.clone(), started }
+    }
+}
+
+/// Looks at a source before anything is done for it.
+pub async fn look(
+    app: &App,
+    request: &Request<'_>,
+    outside: &OutsideSource,
+    expectation: &SourceExpectation,
+) -> Result<LookedAt, Failure> {
+    let mut headers = source_headers(request, outside);
+    headers.extend(condition_headers(&expectation.conditions));
+    let opened = outside::open(&app.copy_sources(), &outside.url, &headers).await.map_err(not_opened)?;
+    if let (304 | 412, false) = (opened.status, expectation.conditions.is_empty()) {
+        return Err(condition_failed(expectation.operation, opened.status).into());
+    }
+    answered(&opened, false)?;
+    Ok(LookedAt {
+        of: described(&opened, expectation.only_blocks)?,
+        bytes: opened.bytes().unwrap_or_default(),
+        source: outside.url.as_str().to_string(),
+        etag: opened.header("etag").map(str::to_string),
+    })
+}
+
+/// Notes a copy, makes its destination pending by `begun`, and begins it. If the destination is refused nothing is noted.
+pub async fn start<T>(
+    app: &App,
+    request: &Request<'_>,
+    outside: &OutsideSource,
+    id: Id,
+    note: PendingCopy,
+    begun: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    let account = &request.account.name;
+    app.shell.execute(&NoteCopy::put(account, id, note.clone())).await?;
+    match begun.await {
+        Ok(outcome) => {
+            let headers = source_headers(request, outside);
+            let headers = headers.into_iter().map(|(name, value)| (name.to_string(), value)).collect();
+            app.copies.begin(Job { account: account.clone(), id, note, headers });
+            Ok(outcome)
+        }
+        Err(failure) => {
+            app.shell.execute(&NoteCopy::remove(account, id)).await?;
+            Err(failure)
+        }
+    }
 }
 
 /// Those that wait for `run`.
@@ -66,7 +133,7 @@ pub async fn run(app: Arc<App>) {
         match noted(&app.shell, &account.name).await {
             Ok(copies) => {
                 for (id, note) in copies {
-                    tracing::info!(copy = %id, blob = note.blob, "going on with a copy that was pending");
+                    tracing::info!(copy = %id, "going on with a copy that was pending");
                     app.copies.begin(Job { account: account.name.clone(), id, note, headers: Vec::new() });
                 }
             }
@@ -106,17 +173,16 @@ enum Broken {
 /// From a pending copy to one that is settled.
 async fn make(app: &App, job: &Job) -> Result<(), Failure> {
     let shell = &app.shell;
-    let Ok(blob) = BlobName::parse(&job.note.blob) else { return forget(shell, job).await };
-    let settle = |step| SettleCopy::new(&job.note.group, &blob, job.id, step);
+    let Some(destination) = Destination::of(&job.note) else { return forget(shell, job).await };
     let mut pauses = PAUSES.into_iter();
     let step = loop {
-        if !is_pending(shell, &job.note.group, &blob, job.id).await? {
+        if !destination.is_pending(shell, job.id).await? {
             return forget(shell, job).await;
         }
         if shell.clock.now() >= job.note.started.plus_seconds(COPY_PENDING_SECONDS_MAX) {
             break Step::Failed("500 OperationTimedOut \"The copy was not finished within two weeks.\"".into());
         }
-        match read(app, job, &blob).await {
+        match read(app, job, &destination).await {
             Ok((content, md5)) => break Step::Finished { content, md5 },
             Err(Broken::NotWanted) => return forget(shell, job).await,
             Err(Broken::Failed(description)) => break Step::Failed(description),
@@ -127,10 +193,32 @@ async fn make(app: &App, job: &Job) -> Result<(), Failure> {
             },
         }
     };
-    match shell.execute(&settle(step)).await {
+    match destination.settle(shell, job.id, step).await {
         // Aborted or deleted at the last moment: then that is how it ended.
-        Ok(_) | Err(Failure::Refused(_) | Failure::Gone) => forget(shell, job).await,
+        Ok(()) | Err(Failure::Refused(_) | Failure::Gone) => forget(shell, job).await,
         Err(failure) => Err(failure),
+    }
+}
+
+/// What a copy becomes.
+struct Destination {
+    group: GroupId,
+    blob: BlobName,
+}
+
+impl Destination {
+    /// `None` if it can be none.
+    fn of(note: &PendingCopy) -> Option<Destination> {
+        Some(Destination { group: note.group.clone(), blob: BlobName::parse(note.blob.as_deref()?).ok()? })
+    }
+
+    /// Is the copy still wanted?
+    async fn is_pending(&self, shell: &Shell, id: Id) -> Result<bool, Failure> {
+        blob::is_pending(shell, &self.group, &self.blob, id).await
+    }
+
+    async fn settle(&self, shell: &Shell, id: Id, step: Step) -> Result<(), Failure> {
+        shell.execute(&blob::SettleCopy::new(&self.group, &self.blob, id, step)).await.map(|_| ())
     }
 }
 
@@ -142,7 +230,7 @@ fn when_reading(status: u16, code: &str, why: &str) -> String {
     format!("{status} {code} \"Copy failed when reading the source{why}.\"")
 }
 
-async fn read(app: &App, job: &Job, blob: &BlobName) -> Result<(Content, [u8; 16]), Broken> {
+async fn read(app: &App, job: &Job, destination: &Destination) -> Result<(Content, [u8; 16]), Broken> {
     let url = SourceUrl::parse(&job.note.source).map_err(|_| Broken::Failed(when_reading(400, "InvalidUri", "")))?;
     let headers: Vec<(&str, String)> = job.headers.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
     let mut opened = match outside::open(&app.copy_sources(), &url, &headers).await {
@@ -163,7 +251,7 @@ async fn read(app: &App, job: &Job, blob: &BlobName) -> Result<(Content, [u8; 16
     if opened.header("etag") != job.note.etag.as_deref() {
         return Err(Broken::Failed(when_reading(412, "SourceConditionNotMet", ": it was changed meanwhile")));
     }
-    let mut reported = Reported { body: &mut opened.body, app, job, blob, last: 0 };
+    let mut reported = Reported { body: &mut opened.body, shell: &app.shell, id: job.id, destination, last: 0 };
     let mut hashed = Hashed::new(&mut reported);
     match Content::receive(app.shell.engine.as_ref(), &mut hashed).await {
         Ok(content) => Ok((content, hashed.finish().md5)),
@@ -184,9 +272,9 @@ async fn read(app: &App, job: &Job, blob: &BlobName) -> Result<(Content, [u8; 16
 /// A body that tells its destination how far it has come.
 struct Reported<'a> {
     body: &'a mut OutsideBody,
-    app: &'a App,
-    job: &'a Job,
-    blob: &'a BlobName,
+    shell: &'a Shell,
+    id: Id,
+    destination: &'a Destination,
     last: u64,
 }
 
@@ -197,8 +285,7 @@ impl Source for Reported<'_> {
             let arrived = self.body.read_bytes();
             if arrived - self.last >= COPY_REPORT_BYTES {
                 self.last = arrived;
-                let step = SettleCopy::new(&self.job.note.group, self.blob, self.job.id, Step::Arrived(arrived));
-                let reported = self.app.shell.execute(&step).await;
+                let reported = self.destination.settle(self.shell, self.id, Step::Arrived(arrived)).await;
                 reported.map_err(|failure| SourceError(Box::new(NotReported(failure))))?;
             }
             Ok(bytes)

@@ -10,6 +10,7 @@ mod auth;
 mod blob;
 mod body;
 mod content;
+mod copied;
 pub mod copies;
 mod cors;
 mod dispatch;

@@ -10,13 +10,13 @@ use std::ops::Bound;
 use bytes::{BufMut, Bytes, BytesMut};
 use engine::{BoxFuture, ExtentSlice, Family, Fault, KeyRange, Record, View, Write};
 
-use crate::content::{Part, Runs};
+use crate::content::{Content, Part, Runs};
 use crate::execute::Reader;
 use crate::key::{after_prefix, container};
 use crate::record::{BlobHead, corrupt};
 
 /// A run of many slices would make reading a small range of it costly.
-const RUN_SLICES_MAX: usize = 256;
+pub const RUN_SLICES_MAX: usize = 256;
 /// Runs asked of the engine at once.
 const RUNS_AT_ONCE: usize = 64;
 
@@ -107,6 +107,20 @@ pub fn runs(slices: &[ExtentSlice]) -> Vec<Run> {
         Run { end: Some(end - 1), value: Bytes::new(), slices: chunk.to_vec() }
     });
     chunks.collect()
+}
+
+/// Content that came whole as a body: one record, or runs if one record would hold too many slices. None if it is empty.
+pub fn whole(content: &Content) -> Vec<Run> {
+    let (value, slices) = content.stored();
+    match slices.len() {
+        _ if content.bytes() == 0 => Vec::new(),
+        0..=RUN_SLICES_MAX => vec![Run::single((value, slices))],
+        _ => runs(&slices),
+    }
+}
+
+pub fn is_in_runs(body: &[Run]) -> bool {
+    body.iter().any(|run| run.end.is_some())
 }
 
 /// A body as it lies there, to be replaced, removed, copied or moved.

@@ -23,7 +23,7 @@ use crate::execute::{Command, Failure, Moment, Reader, Shell};
 use crate::gate;
 use crate::key;
 use crate::lease::LeaseState;
-use crate::record::blob::{CopyState, CopyStatus, Immutability, Tier};
+use crate::record::blob::{CopyState, Immutability, Tier};
 use crate::record::{BlobHead, BlobKind, ContentProperties};
 
 /// What a request says of the source it wants to find.
@@ -104,12 +104,13 @@ pub struct Taken {
 }
 
 impl Taken {
-    /// What came from outside, in one piece.
+    /// What is no blob, in one piece.
     pub fn received(content: &Content, attributes: Attributes, now: Timestamp) -> Taken {
         let moment = Moment { now, tick: 0, id: Id(0) };
         let keeping = Keeping::default();
-        let head = BlobHead::made(None, &attributes, BlobKind::Block, content.bytes(), false, keeping, moment);
-        let runs = if content.bytes() > 0 { vec![Run::single(content.stored())] } else { Vec::new() };
+        let (runs, bytes) = (body::whole(content), content.bytes());
+        let in_runs = body::is_in_runs(&runs);
+        let head = BlobHead::made(None, &attributes, BlobKind::Block, bytes, in_runs, keeping, moment);
         Taken { head, runs, blocks: None, _pins: content.pins() }
     }
 
@@ -358,16 +359,8 @@ impl Command for CopyBlob {
         let (attributes, kind) = (self.making.of(source), self.making.kind(source.kind, moment.tick));
         let (bytes, in_runs) = (source.content_bytes, source.in_runs);
         let mut head = old.made(&attributes, kind, bytes, in_runs, self.keeping, moment);
-        head.copy = self.making.source.as_ref().map(|source| CopyState {
-            id: moment.id,
-            source: source.clone(),
-            status: CopyStatus::Success,
-            bytes_done: bytes,
-            bytes,
-            completed: Some(moment.now),
-            description: None,
-            incremental: None,
-        });
+        let shown = self.making.source.clone();
+        head.copy = shown.map(|source| CopyState::success(moment.id, source, bytes, moment.now));
         let mut writes = put_made(old.head.as_ref(), &head);
         writes.extend(old.keep_overwritten(self.keeping, moment));
         let content = match (&self.from, own) {

@@ -13,7 +13,7 @@ use super::state::{Keeping, Whole, put_made, put_mark, put_past};
 use crate::checks::Expectation;
 use crate::execute::{Command, Moment, Reader};
 use crate::key;
-use crate::record::blob::{CopyState, CopyStatus, Incremental};
+use crate::record::blob::{CopyState, Incremental};
 use crate::record::past::PastBlob;
 use crate::record::{BlobHead, BlobKind};
 
@@ -103,16 +103,7 @@ impl Command for IncrementalCopy {
         let (kind, bytes) = (BlobKind::Page { sequence, made }, source.content_bytes);
         let mut head = BlobHead::made(old.head.as_ref(), &attributes, kind, bytes, true, Keeping::default(), moment);
         let snapshot = Timestamp::from_ticks(self.snapshot).iso8601();
-        let copy = CopyState {
-            id: moment.id,
-            source: format!("{}?snapshot={snapshot}", self.source),
-            status: CopyStatus::Success,
-            bytes_done: bytes,
-            bytes,
-            completed: Some(moment.now),
-            description: None,
-            incremental: None,
-        };
+        let copy = CopyState::success(moment.id, format!("{}?snapshot={snapshot}", self.source), bytes, moment.now);
         let mut past = PastBlob { head: head.clone(), was_base: false, deleted: None };
         (past.head.lease, past.head.copy) = (None, Some(copy.clone()));
         let incremental = Incremental { source: self.snapshot, snapshot: id.ticks };

@@ -1,28 +1,19 @@
-//! Copies of what is outside this server: begun, under way for a while, and finished, failed or aborted.
-//!
-//! A destination whose copy is pending is empty and refuses writes. What has arrived so far belongs to nobody until the copy is finished in
-//! one commit, so a crash leaves the destination pending and no half of it. A note in a partition of its own names every pending
-//! copy: it is there before the destination is, and goes after the destination is settled, so that a start finds each of them without
-//! looking through all blobs. A note too many is harmless.
+//! Copies of what is outside this server to blobs: begun, under way for a while, and finished, failed or aborted (`copying.rs`).
 
-use std::ops::Bound;
-
-use bytes::Bytes;
-use contract::names::{AccountName, BlobName};
+use contract::names::BlobName;
 use contract::{ErrorCode, Refusal};
-use engine::{Fault, GroupId, KeyRange, PartitionId, Write};
+use engine::{Fault, GroupId, PartitionId, Write};
 use env::{Id, Timestamp};
 
-use super::body::Run;
+use super::body::{self, Place};
 use super::copy::check_destination;
 use super::state::{Attributes, Keeping, Whole, load_head, put_head, put_made};
 use crate::checks::Expectation;
-use crate::content::Content;
+use crate::copying::{Step, must_be_pending};
 use crate::etag::ETag;
 use crate::execute::{Command, Failure, Moment, Reader, Shell};
 use crate::key;
-use crate::record::blob::{CopyState, CopyStatus};
-use crate::record::note::PendingCopy;
+use crate::record::blob::CopyState;
 use crate::record::{BlobHead, BlobKind};
 
 /// Begins a copy: the destination is there, empty, with all that is known of it.
@@ -78,29 +69,22 @@ impl Command for StartCopy {
     }
 }
 
-/// What happens to a pending copy.
-pub enum Step {
-    /// So many bytes have arrived. ETag and dates stay.
-    Arrived(u64),
-    Finished {
-        content: Content,
-        md5: [u8; 16],
-    },
-    Failed(String),
-    /// By its owner, who shows the lease's id if there is one.
-    Aborted(Box<Expectation>),
-}
-
 /// Abort Copy Blob, and what the one who copies reports.
 pub struct SettleCopy {
     partition: PartitionId,
     id: Id,
     step: Step,
+    /// Of the client who aborts it.
+    expectation: Option<Expectation>,
 }
 
 impl SettleCopy {
     pub fn new(group: &GroupId, blob: &BlobName, id: Id, step: Step) -> Self {
-        SettleCopy { partition: key::blob_partition(group, blob), id, step }
+        SettleCopy { partition: key::blob_partition(group, blob), id, step, expectation: None }
+    }
+
+    pub fn abort(group: &GroupId, blob: &BlobName, id: Id, expectation: Expectation) -> Self {
+        SettleCopy { expectation: Some(expectation), ..SettleCopy::new(group, blob, id, Step::Aborted) }
     }
 }
 
@@ -117,42 +101,26 @@ impl Command for SettleCopy {
     }
 
     fn check(&self, head: &Self::Records, now: Timestamp) -> Result<(), Refusal> {
-        if let Step::Aborted(expectation) = &self.step {
+        if let Some(expectation) = &self.expectation {
             expectation.judge(head.as_ref().map(BlobHead::current), now)?;
         }
-        let copy = head.as_ref().and_then(|head| head.copy.as_ref());
-        match copy.filter(|copy| copy.status == CopyStatus::Pending) {
-            None => Err(ErrorCode::NoPendingCopyOperation.into()),
-            Some(copy) if copy.id != self.id => Err(ErrorCode::CopyIdMismatch.into()),
-            Some(_) => Ok(()),
-        }
+        must_be_pending(head.as_ref().and_then(|head| head.copy.as_ref()), self.id).map(|_| ())
     }
 
     fn decide(&self, head: Self::Records, moment: Moment) -> Result<(Vec<Write>, BlobHead), Refusal> {
         self.check(&head, moment.now)?;
         let mut head = head.ok_or(ErrorCode::NoPendingCopyOperation)?;
-        let copy = head.copy.as_mut().ok_or(ErrorCode::NoPendingCopyOperation)?;
-        let (mut writes, mut bytes) = (Vec::new(), 0);
-        match &self.step {
-            Step::Arrived(arrived) => {
-                copy.bytes_done = *arrived;
-                return Ok((vec![put_head(&head)], head));
-            }
-            Step::Finished { content, md5 } => {
-                bytes = content.bytes();
-                (copy.status, copy.bytes_done, copy.bytes) = (CopyStatus::Success, bytes, bytes);
-                head.properties.content_md5 = Some(*md5);
-                if bytes > 0 {
-                    writes.push(Run::single(content.stored()).put(&super::body::Place::CURRENT));
-                }
-            }
-            Step::Failed(description) => {
-                (copy.status, copy.description) = (CopyStatus::Failed, Some(description.clone()));
-            }
-            Step::Aborted(_) => copy.status = CopyStatus::Aborted,
+        head.copy = head.copy.map(|copy| copy.after(&self.step, moment.now));
+        if let Step::Arrived(_) = self.step {
+            return Ok((vec![put_head(&head)], head));
         }
-        copy.completed = Some(moment.now);
-        head.content_bytes = bytes;
+        let mut writes = Vec::new();
+        if let Step::Finished { content, md5 } = &self.step {
+            let runs = body::whole(content);
+            (head.content_bytes, head.in_runs) = (content.bytes(), body::is_in_runs(&runs));
+            head.properties.content_md5 = Some(*md5);
+            writes.extend(runs.into_iter().map(|run| run.put(&Place::CURRENT)));
+        }
         head.etag = ETag::next(Some(head.etag), moment.tick);
         head.last_modified = moment.now;
         writes.push(put_head(&head));
@@ -160,65 +128,9 @@ impl Command for SettleCopy {
     }
 }
 
-/// Puts or removes the note on a pending copy.
-pub struct NoteCopy {
-    partition: PartitionId,
-    id: Id,
-    note: Option<PendingCopy>,
-}
-
-impl NoteCopy {
-    pub fn put(account: &AccountName, id: Id, note: PendingCopy) -> Self {
-        NoteCopy { partition: key::copies_partition(account), id, note: Some(note) }
-    }
-
-    pub fn remove(account: &AccountName, id: Id) -> Self {
-        NoteCopy { partition: key::copies_partition(account), id, note: None }
-    }
-}
-
-impl Command for NoteCopy {
-    type Records = ();
-    type Outcome = ();
-
-    fn partition(&self) -> &PartitionId {
-        &self.partition
-    }
-
-    async fn load(&self, _reader: &Reader<'_>) -> Result<(), Fault> {
-        Ok(())
-    }
-
-    fn check(&self, _records: &(), _now: Timestamp) -> Result<(), Refusal> {
-        Ok(())
-    }
-
-    fn decide(&self, _records: (), _moment: Moment) -> Result<(Vec<Write>, ()), Refusal> {
-        let (family, key) = (key::account::PENDING_COPIES, Bytes::copy_from_slice(&self.id.0.to_be_bytes()));
-        let write = match &self.note {
-            Some(note) => Write::Put { family, key, value: note.encode(), slices: Vec::new() },
-            None => Write::Delete { family, key },
-        };
-        Ok((vec![write], ()))
-    }
-}
-
-/// The copies that an account has noted.
-pub async fn noted(shell: &Shell, account: &AccountName) -> Result<Vec<(Id, PendingCopy)>, Failure> {
-    let view = shell.engine.view(&key::copies_partition(account)).await?;
-    let all = KeyRange { start: Bound::Unbounded, end: Bound::Unbounded };
-    let mut copies = Vec::new();
-    for (key, record) in view.scan(key::account::PENDING_COPIES, &all, usize::MAX).await? {
-        let id = key.as_ref().try_into().map_err(|_| crate::record::corrupt("the id of a copy", &key))?;
-        copies.push((Id(u128::from_be_bytes(id)), PendingCopy::decode(&record.value)?));
-    }
-    Ok(copies)
-}
-
 /// Is the copy still wanted?
 pub async fn is_pending(shell: &Shell, group: &GroupId, blob: &BlobName, id: Id) -> Result<bool, Failure> {
     let view = shell.engine.view(&key::blob_partition(group, blob)).await?;
     let head = load_head(&Reader::committed(view.as_ref())).await?;
-    let copy = head.and_then(|head| head.copy);
-    Ok(copy.is_some_and(|copy| copy.id == id && copy.status == CopyStatus::Pending))
+    Ok(must_be_pending(head.and_then(|head| head.copy).as_ref(), id).is_ok())
 }

@@ -20,7 +20,7 @@ use crate::execute::{Moment, Reader};
 use crate::gate::Held;
 use crate::key::container;
 use crate::lease::after_write;
-use crate::record::blob::{CopyStatus, Immutability, StoredTier, Tier};
+use crate::record::blob::{CopyState, Immutability, StoredTier, Tier};
 use crate::record::blocks::BlockList;
 use crate::record::past::{Deleted, Mark, PastBlob};
 use crate::record::{BlobHead, BlobKind, ContentProperties};
@@ -112,7 +112,7 @@ impl BlobHead {
             tier: self.tier,
             immutability: self.immutability,
             legal_hold: self.legal_hold,
-            copying: self.copy.as_ref().is_some_and(|copy| copy.status == CopyStatus::Pending),
+            copying: self.copy.as_ref().is_some_and(CopyState::is_pending),
             incremental: self.copy.as_ref().is_some_and(|copy| copy.incremental.is_some()),
             expires: self.expires,
         }

@@ -15,7 +15,6 @@ use crate::blob::read::Part;
 use crate::content::Content;
 use crate::execute::{Command, Moment, Reader};
 use crate::record::NodeKind;
-use crate::record::blob::CopyStatus;
 
 /// What is done to the range.
 #[derive(Clone, Debug)]
@@ -113,7 +112,7 @@ impl Command for PutRange {
 /// A file that is being copied to is nobody else's.
 pub fn refuse_pending(node: &crate::record::Node) -> Result<(), Refusal> {
     match &node.copy {
-        Some(copy) if copy.status == CopyStatus::Pending => Err(ErrorCode::PendingCopyOperation.into()),
+        Some(copy) if copy.is_pending() => Err(ErrorCode::PendingCopyOperation.into()),
         _ => Ok(()),
     }
 }

@@ -10,9 +10,10 @@ const SHAPE: u8 = 15;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PendingCopy {
-    /// The container of the destination, as it was when the copy began.
+    /// The container or share of the destination, as it was when the copy began.
     pub group: GroupId,
-    pub blob: String,
+    /// The blob that is copied to. `None` for a file, which its share knows by the copy's id: its path may change meanwhile.
+    pub blob: Option<String>,
     /// With all that it takes to read it.
     pub source: String,
     /// The source's, when the copy began; it must stay.
@@ -32,7 +33,7 @@ impl PendingCopy {
     pub fn encode(&self) -> Bytes {
         let mut fields = FieldWriter::new(SHAPE);
         fields.bytes(tag::GROUP, &self.group.0);
-        fields.text(tag::BLOB, Some(&self.blob));
+        fields.text(tag::BLOB, self.blob.as_deref());
         fields.text(tag::SOURCE, Some(&self.source));
         fields.text(tag::ETAG, self.etag.as_deref());
         fields.u64(tag::STARTED, self.started.ticks());
@@ -56,7 +57,7 @@ impl PendingCopy {
                 _ => return None,
             }
         }
-        Some(PendingCopy { group: group?, blob: blob?, source: source?, etag, started: started? })
+        Some(PendingCopy { group: group?, blob, source: source?, etag, started: started? })
     }
 }
 
@@ -68,12 +69,12 @@ mod tests {
     fn shapes_round_trip_and_damage_is_a_fault() {
         let note = PendingCopy {
             group: GroupId(Bytes::from_static(b"b\0\xff")),
-            blob: "a/b".into(),
+            blob: Some("a/b".into()),
             source: "https://example.org/".repeat(100),
             etag: Some("\"e\"".into()),
             started: Timestamp::from_ticks(7),
         };
-        let bare = PendingCopy { etag: None, ..note.clone() };
+        let bare = PendingCopy { blob: None, etag: None, ..note.clone() };
         for note in [&note, &bare] {
             assert_eq!(PendingCopy::decode(&note.encode()).expect("what was written"), *note);
         }

@@ -6,15 +6,13 @@ use bytes::Bytes;
 use contract::names::{BlobName, ContainerName, Metadata};
 use contract::operations::Operation;
 use contract::{ErrorCode, Refusal, limits};
-use env::Id;
 use partition::blob::container::{self, Found};
-use partition::blob::copy::{CopyBlob, From, Making, SourceExpectation, Taken, condition_failed, open, take};
+use partition::blob::copy::{CopyBlob, From, Making, SourceExpectation, Taken, open, take};
 use partition::blob::incremental::IncrementalCopy;
-use partition::blob::pending::{NoteCopy, SettleCopy, StartCopy, Step};
+use partition::blob::pending::{SettleCopy, StartCopy};
 use partition::blob::{Attributes, Which};
 use partition::checks::Expectation;
-use partition::record::blob::{CopyState, CopyStatus, Tier};
-use partition::record::note::PendingCopy;
+use partition::record::blob::{CopyState, Tier};
 use partition::record::{BlobHead, ContentProperties};
 use partition::{Content, Failure};
 
@@ -23,14 +21,13 @@ use super::from_url::{refuse_body, refuse_unbuilt_on_copy};
 use super::stamp_made;
 use crate::app::App;
 use crate::auth::{Credential, Grant};
-use crate::copies::Job;
+use crate::copied;
+use crate::copies;
 use crate::hash::Expected;
 use crate::request::Request;
-use crate::source::content::{self, Described, Wanted, answered, condition_headers, fetch, not_opened, source_headers};
-use crate::source::origin::{self, Origin, OutsideSource, OwnSource, unreadable};
-use crate::source::outside;
+use crate::source::content::{self, Fetched, Wanted, fetch};
+use crate::source::origin::{self, Origin, OutsideSource, OwnBlob, unreadable};
 use crate::wire::Response;
-use crate::xml::XmlWriter;
 
 /// Copy Blob: of our own at once, from outside in the background.
 pub async fn copy(
@@ -43,8 +40,11 @@ pub async fn copy(
     let mut copying = Copying::parse(app, request, row, grant, ContentProperties::default())?;
     copying.making.sealed = boolean(request, "x-ms-seal-blob")?;
     copying.source.takes_archived = copying.making.tier.is_some_and(|tier| tier != Tier::Archive);
-    let head = match origin::find(app, request, Some(credential)).await? {
-        Origin::Own(own) => copying.of_own(&own, Some(own.url.shown_as_own()), &Expected::default()).await?,
+    let origin = origin::find(app, request, Some(credential)).await?;
+    copying.making.source = Some(origin.shown());
+    let head = match origin {
+        Origin::Blob(source) => copying.of_blob(&source, &Expected::default()).await?,
+        Origin::File(_) => copying.of_content(&origin, Expected::default()).await?,
         Origin::Outside(outside) => copying.start(outside).await?,
     };
     Ok(copied(row, &head))
@@ -61,13 +61,9 @@ pub async fn copy_from_url(
     copying.source.bytes_max = limits::COPY_FROM_URL_BYTES_MAX;
     copying.source.only_blocks = true;
     let expected = content::expected(request)?;
-    let head = match origin::find(app, request, None).await? {
-        Origin::Own(own) => copying.of_own(&own, Some(own.url.shown_as_own()), &expected).await?,
-        Origin::Outside(outside) => {
-            let shown = outside.url.shown(&[]);
-            copying.of_outside(outside, Some(shown), expected).await?
-        }
-    };
+    let origin = origin::find(app, request, None).await?;
+    copying.making.source = Some(origin.shown());
+    let head = copying.at_once(origin, expected).await?;
     let mut response = copied(row, &head);
     put_md5(&mut response, &head);
     Ok(response)
@@ -88,10 +84,7 @@ pub async fn put_from_url(
     copying.making.leaves_properties = boolean(request, "x-ms-copy-source-blob-properties")? == Some(false);
     copying.making.is_put = true;
     let expected = content::expected(request)?;
-    let head = match origin::find(app, request, None).await? {
-        Origin::Own(own) => copying.of_own(&own, None, &expected).await?,
-        Origin::Outside(outside) => copying.of_outside(outside, None, expected).await?,
-    };
+    let head = copying.at_once(origin::find(app, request, None).await?, expected).await?;
     let mut response = Response::new(row.status);
     stamp_made(&mut response, &head);
     put_md5(&mut response, &head);
@@ -133,18 +126,20 @@ impl<'a> Copying<'a> {
         Ok(Copying { app, request, name, blob, expectation, source, making, grant })
     }
 
-    /// A source of ours: its extents are named, and only where its hash is to be compared is it read.
-    async fn of_own(
-        mut self,
-        own: &OwnSource,
-        shown: Option<String>,
-        expected: &Expected,
-    ) -> Result<BlobHead, Failure> {
+    /// Any source, while the caller waits.
+    async fn at_once(self, origin: Origin, expected: Expected) -> Result<BlobHead, Failure> {
+        match origin {
+            Origin::Blob(source) => self.of_blob(&source, &expected).await,
+            Origin::File(_) | Origin::Outside(_) => self.of_content(&origin, expected).await,
+        }
+    }
+
+    /// A blob of ours: its extents are named, and only where its hash is to be compared is it read.
+    async fn of_blob(mut self, own: &OwnBlob, expected: &Expected) -> Result<BlobHead, Failure> {
         let shell = &self.app.shell;
         let destination = self.destination().await?;
         let found = container::find(shell, &own.account.name, &own.container).await.map_err(unreadable)?;
         let (group, compares) = (&found.group, *expected != Expected::default());
-        self.making.source = shown;
         let from = if own.is_of(self.request, &self.name, &self.blob) {
             if compares {
                 let opened = open(shell, group, &own.blob, own.which, &self.source, None).await;
@@ -165,30 +160,20 @@ impl<'a> Copying<'a> {
         destination.settle(shell, shell.execute(&command).await).await
     }
 
-    /// A source outside, while the caller waits.
-    async fn of_outside(
-        mut self,
-        outside: OutsideSource,
-        shown: Option<String>,
-        expected: Expected,
-    ) -> Result<BlobHead, Failure> {
+    /// What is no blob of ours, and becomes a block blob: a file, whose extents are named, or a source outside, which is read.
+    async fn of_content(self, origin: &Origin, expected: Expected) -> Result<BlobHead, Failure> {
         let shell = &self.app.shell;
         self.refuse_unknowable()?;
         let destination = self.destination().await?;
-        self.making.source = shown;
         let nothing = Taken::received(&Content::Inline(Bytes::new()), Attributes::default(), self.request.now);
         let (app, request, source) = (self.app, self.request, self.source.clone());
         let mut command = self.command(&destination, From::Elsewhere(Box::new(nothing)));
         destination.settle(shell, shell.admit(&command).await).await?;
         let wanted =
             Wanted { range: None, bytes_max: source.bytes_max, extents: false, expected, expectation: &source };
-        let fetched = fetch(app, request, &Origin::Outside(outside), &wanted).await?;
-        let mut attributes = match &fetched.of {
-            Described::Outside(headers) => described(headers, source.only_blocks)?,
-            Described::Own(_) => Attributes::default(),
-        };
-        attributes.properties.content_md5 = fetched.actual.map(|actual| actual.md5);
-        command.from = From::Elsewhere(Box::new(Taken::received(&fetched.content, attributes, request.now)));
+        let Fetched { content, actual, mut of } = fetch(app, request, origin, &wanted).await?;
+        of.properties.content_md5 = actual.map(|actual| actual.md5).or(of.properties.content_md5);
+        command.from = From::Elsewhere(Box::new(Taken::received(&content, of, request.now)));
         destination.settle(shell, shell.execute(&command).await).await
     }
 
@@ -197,63 +182,28 @@ impl<'a> Copying<'a> {
         let (app, shell, request) = (self.app, &self.app.shell, self.request);
         self.refuse_unknowable()?;
         let destination = self.destination().await?;
-        let (row, keeping, id) = (self.expectation.operation, request.keeping(), shell.ids.next());
+        let (keeping, id) = (request.keeping(), shell.ids.next());
         let begin = |attributes: Attributes, bytes: u64| {
-            let copy = CopyState {
-                id,
-                source: outside.url.shown(&[]),
-                status: CopyStatus::Pending,
-                bytes_done: 0,
-                bytes,
-                completed: None,
-                description: None,
-                incremental: None,
-            };
+            let copy = CopyState::pending(id, outside.url.shown(&[]), bytes);
             let (expectation, may) = (self.expectation.clone(), (keeping, self.grant.may_overwrite));
             StartCopy::new(&destination.group, &self.blob, expectation, attributes, may, copy)
         };
         destination.settle(shell, shell.admit(&begin(Attributes::default(), 0)).await).await?;
 
-        let mut headers = source_headers(request, &outside);
-        headers.extend(condition_headers(&self.source.conditions));
-        let opened = outside::open(&app.copy_sources(), &outside.url, &headers).await.map_err(not_opened)?;
-        if let (304 | 412, false) = (opened.status, self.source.conditions.is_empty()) {
-            return Err(condition_failed(row, opened.status).into());
-        }
-        answered(&opened, false)?;
-        let headers: Vec<_> = opened.headers().map(|(name, value)| (name.to_string(), value.to_string())).collect();
         // What other types need beside their bytes is not asked for.
-        let attributes = self.making.attributes(&described(&headers, true)?);
-        let note = PendingCopy {
-            group: destination.group.clone(),
-            blob: self.blob.as_str().to_string(),
-            source: outside.url.as_str().to_string(),
-            etag: opened.header("etag").map(str::to_string),
-            started: request.now,
-        };
-        let command = begin(attributes, opened.bytes().unwrap_or_default());
-        drop(opened);
-        let account = &request.account.name;
-        shell.execute(&NoteCopy::put(account, id, note.clone())).await?;
-        match destination.settle(shell, shell.execute(&command).await).await {
-            Ok(head) => {
-                let headers = source_headers(request, &outside);
-                let headers = headers.into_iter().map(|(name, value)| (name.to_string(), value)).collect();
-                app.copies.begin(Job { account: account.clone(), id, note, headers });
-                Ok(head)
-            }
-            Err(failure) => {
-                shell.execute(&NoteCopy::remove(account, id)).await?;
-                Err(failure)
-            }
-        }
+        let source = SourceExpectation { only_blocks: true, ..self.source.clone() };
+        let looked = copies::look(app, request, &outside, &source).await?;
+        let (group, blob) = (destination.group.clone(), Some(self.blob.as_str().to_string()));
+        let command = begin(self.making.attributes(&looked.of), looked.bytes);
+        let begun = async { destination.settle(shell, shell.execute(&command).await).await };
+        copies::start(app, request, &outside, id, looked.note(group, blob, request.now), begun).await
     }
 
     async fn destination(&self) -> Result<Found, Failure> {
         container::find(&self.app.shell, &self.request.account.name, &self.name).await
     }
 
-    /// What only a source of ours can be asked.
+    /// What only a blob of ours can be asked.
     fn refuse_unknowable(&self) -> Result<(), Refusal> {
         let of_tags = if self.source.conditions.if_tags.is_some() {
             Some("x-ms-source-if-tags")
@@ -273,42 +223,12 @@ impl<'a> Copying<'a> {
     }
 }
 
-/// What an answer from outside says of its content.
-fn described(headers: &[(String, String)], only_blocks: bool) -> Result<Attributes, Refusal> {
-    let header = |name: &str| headers.iter().find(|(other, _)| other == name).map(|(_, value)| value.clone());
-    if only_blocks && header("x-ms-blob-type").is_some_and(|kind| kind != "BlockBlob") {
-        return Err(ErrorCode::InvalidSourceBlobType.into());
-    }
-    let metadata = headers.iter().filter_map(|(name, value)| Some((name.strip_prefix("x-ms-meta-")?, value.as_str())));
-    Ok(Attributes {
-        properties: ContentProperties {
-            content_type: header("content-type"),
-            content_encoding: header("content-encoding"),
-            content_language: header("content-language"),
-            content_disposition: header("content-disposition"),
-            cache_control: header("cache-control"),
-            content_md5: None,
-        },
-        // What is no metadata here is not worth failing for.
-        metadata: Metadata::parse(metadata).unwrap_or_default(),
-        ..Attributes::default()
-    })
-}
-
 /// Abort Copy Blob.
 pub async fn abort(app: &App, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {
-    const ACTION: &str = "x-ms-copy-action";
     let (name, blob, shell) = (request.container()?, request.blob()?, &app.shell);
-    match request.header(ACTION) {
-        Some(action) if action.eq_ignore_ascii_case("abort") => {}
-        Some(other) => return Err(Refusal::bad_header(ACTION, other).into()),
-        None => return Err(Refusal::missing_header(ACTION).into()),
-    }
-    let text = request.query.get("copyid").ok_or_else(|| Refusal::missing_query("copyid"))?;
-    let id = copy_id(text).ok_or_else(|| Refusal::bad_query("copyid", text, "Not a GUID."))?;
-    let expectation = request.expectation(row)?;
+    let (id, expectation) = (copied::aborted(request)?, request.expectation(row)?);
     let container = container::find(shell, &request.account.name, &name).await?;
-    let command = SettleCopy::new(&container.group, &blob, id, Step::Aborted(Box::new(expectation)));
+    let command = SettleCopy::abort(&container.group, &blob, id, expectation);
     container.settle(shell, shell.execute(&command).await).await?;
     // The one who copies notices by itself.
     Ok(Response::new(row.status))
@@ -326,7 +246,8 @@ pub async fn incremental(
     refuse_unbuilt_on_copy(request)?;
     refuse_body(request)?;
     let (expectation, source) = (request.expectation(row)?, origin::expectation(request, row)?);
-    let Origin::Own(own) = origin::find(app, request, Some(credential)).await? else {
+    let origin = origin::find(app, request, Some(credential)).await?;
+    let Origin::Blob(own) = &origin else {
         return Err(ErrorCode::InvalidSourceBlobUrl.into());
     };
     let Which::Snapshot(snapshot) = own.which else {
@@ -345,63 +266,11 @@ pub async fn incremental(
     Ok(copied(row, &head))
 }
 
-fn copy_id(text: &str) -> Option<Id> {
-    let is_hyphen = |(at, byte): (usize, u8)| [8, 13, 18, 23].contains(&at) == (byte == b'-');
-    if text.len() != 36 || !text.bytes().enumerate().all(is_hyphen) {
-        return None;
-    }
-    u128::from_str_radix(&text.replace('-', ""), 16).ok().map(Id)
-}
-
 fn copied(row: &Operation, head: &BlobHead) -> Response {
     let mut response = Response::new(row.status);
     stamp_made(&mut response, head);
-    if let Some(copy) = &head.copy {
-        response.header("x-ms-copy-id", copy.id.to_string()).header("x-ms-copy-status", status_name(copy.status));
-    }
+    copied::put_begun(&mut response, head.copy.as_ref());
     response
-}
-
-pub fn status_name(status: CopyStatus) -> &'static str {
-    match status {
-        CopyStatus::Pending => "pending",
-        CopyStatus::Success => "success",
-        CopyStatus::Aborted => "aborted",
-        CopyStatus::Failed => "failed",
-    }
-}
-
-/// What a blob shows of the copy that made it, or is making it.
-pub fn put_copy(response: &mut Response, copy: Option<&CopyState>) {
-    let Some(copy) = copy else { return };
-    response.header("x-ms-copy-id", copy.id.to_string());
-    response.header("x-ms-copy-source", copy.source.clone());
-    response.header("x-ms-copy-status", status_name(copy.status));
-    response.header("x-ms-copy-progress", format!("{}/{}", copy.bytes_done, copy.bytes));
-    if let Some(completed) = copy.completed {
-        response.header("x-ms-copy-completion-time", completed.http_date());
-    }
-    if let Some(description) = &copy.description {
-        response.header("x-ms-copy-status-description", description.clone());
-    }
-    if let Some(incremental) = copy.incremental {
-        response.header("x-ms-incremental-copy", "true");
-        response.header("x-ms-copy-destination-snapshot", super::moment(incremental.snapshot));
-    }
-}
-
-/// The same in a listing.
-pub fn list_copy(xml: &mut XmlWriter, copy: Option<&CopyState>) {
-    let Some(copy) = copy else { return };
-    xml.element("CopyId", &copy.id.to_string()).element("CopySource", &copy.source);
-    xml.element("CopyStatus", status_name(copy.status));
-    xml.element("CopyProgress", &format!("{}/{}", copy.bytes_done, copy.bytes));
-    xml.optional("CopyCompletionTime", copy.completed.map(|completed| completed.http_date()).as_deref());
-    xml.optional("CopyStatusDescription", copy.description.as_deref());
-    if let Some(incremental) = copy.incremental {
-        xml.element("IncrementalCopy", "true");
-        xml.element("CopyDestinationSnapshot", &super::moment(incremental.snapshot));
-    }
 }
 
 /// What the request says of the blob to be made; what it does not say is the source's.

@@ -12,10 +12,10 @@ use partition::record::{BlobKind, PublicAccess};
 use partition::{Failure, Shell};
 
 use super::container::{parse_version, version_text};
-use super::copy::list_copy;
 use super::tags::put_tags;
 use super::{immutability, kind_name, moment, refuse_unbuilt, tier};
 use crate::content::DEFAULT_CONTENT_TYPE;
+use crate::copied::list_copy;
 use crate::lease::list_lease;
 use crate::listing::{includes, listing, put_metadata, put_parameters};
 use crate::request::Request;

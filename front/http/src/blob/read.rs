@@ -10,10 +10,10 @@ use partition::blob::read as model;
 use partition::blob::state::State;
 use partition::{Failure, Shell};
 
-use super::copy::put_copy;
 use super::{immutability, moment, put_kind, put_lease, tier};
 use crate::auth::Grant;
 use crate::content::{Wanted, put_properties};
+use crate::copied::put_copy;
 use crate::request::Request;
 use crate::respond::{put_metadata, stamp};
 use crate::wire::{Response, ResponseBody};

@@ -5,18 +5,19 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use contract::names::Metadata;
 use contract::{ErrorCode, Refusal};
 use engine::{BoxFuture, ExtentError, Source, SourceError};
 use md5::{Digest, Md5};
-use partition::blob::container;
 use partition::blob::copy::{self, SourceExpectation, cannot_verify, condition_failed};
-use partition::blob::read::Range;
-use partition::record::BlobHead;
-use partition::{Conditions, Content, ContentReader, EtagTest, Failure};
+use partition::blob::read::{Part, Range};
+use partition::blob::{Attributes, container};
+use partition::file::{read as file, share};
+use partition::record::{ContentProperties, Node};
+use partition::{Conditions, Content, ContentReader, EtagTest, Failure, Shell};
 
-use super::SourceUrl;
 use super::allow::AllowList;
-use super::origin::{Origin, OutsideSource, unreadable};
+use super::origin::{Origin, OutsideSource, OwnBlob, OwnFile, unreadable};
 use super::outside::{self, BrokenOff, NotOpened, Opened};
 use crate::app::App;
 use crate::body::too_large;
@@ -44,13 +45,15 @@ pub struct Fetched {
     pub content: Content,
     /// Known if it passed through our hands: of our own only where the request asked to compare.
     pub actual: Option<Actual>,
-    pub of: Described,
+    /// What the source says of itself.
+    pub of: Attributes,
 }
 
-/// What a source says of itself.
-pub enum Described {
-    Own(Box<BlobHead>),
-    Outside(Vec<(String, String)>),
+/// A source of ours that is being read.
+pub struct Read {
+    pub reader: ContentReader,
+    pub bytes: u64,
+    pub of: Attributes,
 }
 
 pub const RANGE: &str = "x-ms-source-range";
@@ -74,25 +77,47 @@ pub fn expected(request: &Request<'_>) -> Result<Expected, Refusal> {
     Ok(Expected { md5, crc64 })
 }
 
+/// A blob of ours, or a part of it.
+pub async fn read_blob(
+    shell: &Shell,
+    source: &OwnBlob,
+    expectation: &SourceExpectation,
+    range: Option<Range>,
+) -> Result<Read, Failure> {
+    let container = container::find(shell, &source.account.name, &source.container).await.map_err(unreadable)?;
+    let opened = copy::open(shell, &container.group, &source.blob, source.which, expectation, range).await;
+    let (head, bytes, reader) = container.settle(shell, opened).await.map_err(unreadable)?;
+    let (properties, metadata, tags) = (head.properties, head.metadata, head.tags);
+    Ok(Read { reader, bytes, of: Attributes { properties, metadata, tags, ..Attributes::default() } })
+}
+
+/// A file of ours, or a part of it, and the file itself.
+pub async fn read_file(
+    shell: &Shell,
+    source: &OwnFile,
+    expectation: &SourceExpectation,
+    range: Option<Range>,
+) -> Result<(Read, Node), Failure> {
+    // The File service judges none, and what is not judged must not be taken for what held.
+    if !expectation.conditions.is_empty() {
+        return Err(ErrorCode::ConditionHeadersNotSupported.into());
+    }
+    let share = share::find(shell, &source.account.name, &source.share, source.snapshot).await.map_err(unreadable)?;
+    let opened = file::content(shell, &share, &source.path, &source.expectation, range).await;
+    let (found, part, reader) = share.settle(shell, opened).await.map_err(unreadable)?;
+    let node = found.node;
+    let bytes = part.map_or(node.bytes(), Part::bytes);
+    let (properties, metadata) = (node.properties.clone(), node.metadata.clone());
+    Ok((Read { reader, bytes, of: Attributes { properties, metadata, ..Attributes::default() } }, node))
+}
+
 /// Reads the source, or names its extents.
 pub async fn fetch(app: &App, request: &Request<'_>, origin: &Origin, wanted: &Wanted<'_>) -> Result<Fetched, Failure> {
+    let (shell, expectation) = (&app.shell, wanted.expectation);
     let fetched = match origin {
-        Origin::Own(source) => {
-            let shell = &app.shell;
-            let container =
-                container::find(shell, &source.account.name, &source.container).await.map_err(unreadable)?;
-            let (blob, which) = (&source.blob, source.which);
-            let opened = copy::open(shell, &container.group, blob, which, wanted.expectation, wanted.range).await;
-            let (head, bytes, reader) = container.settle(shell, opened).await.map_err(unreadable)?;
-            if bytes > wanted.bytes_max {
-                return Err(too_large(wanted.bytes_max).into());
-            }
-            let content = reader.share(bytes, wanted.extents).await?;
-            let actual = match wanted.expected == Expected::default() {
-                true => None,
-                false => Some(hash(content.reader(&shell.engine)).await?),
-            };
-            Fetched { content, actual, of: Described::Own(Box::new(head)) }
+        Origin::Blob(source) => name(shell, read_blob(shell, source, expectation, wanted.range).await?, wanted).await?,
+        Origin::File(source) => {
+            name(shell, read_file(shell, source, expectation, wanted.range).await?.0, wanted).await?
         }
         Origin::Outside(source) => {
             let receiving = async {
@@ -101,7 +126,7 @@ pub async fn fetch(app: &App, request: &Request<'_>, origin: &Origin, wanted: &W
                     return Err(Failure::from(too_large(wanted.bytes_max)));
                 }
                 opened.body.bytes_max = wanted.bytes_max;
-                let described = opened.headers().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+                let of = described(&opened, expectation.only_blocks)?;
                 let engine = app.shell.engine.as_ref();
                 let mut hashed = Hashed::new(&mut opened.body);
                 let content = match wanted.extents {
@@ -112,7 +137,7 @@ pub async fn fetch(app: &App, request: &Request<'_>, origin: &Origin, wanted: &W
                     ExtentError::Fault(fault) => fault.into(),
                     ExtentError::Source(error) => not_fetched(error, wanted.bytes_max),
                 })?;
-                Ok::<_, Failure>(Fetched { content, actual: Some(hashed.finish()), of: Described::Outside(described) })
+                Ok::<_, Failure>(Fetched { content, actual: Some(hashed.finish()), of })
             };
             let late = || cannot_verify(500, None, "The copy source took too long.");
             tokio::time::timeout(WAITED_FOR, receiving).await.map_err(|_| late())??
@@ -122,6 +147,41 @@ pub async fn fetch(app: &App, request: &Request<'_>, origin: &Origin, wanted: &W
         wanted.expected.check(actual)?;
     }
     Ok(fetched)
+}
+
+/// The same extents, for another to hold.
+async fn name(shell: &Shell, Read { reader, bytes, of }: Read, wanted: &Wanted<'_>) -> Result<Fetched, Failure> {
+    if bytes > wanted.bytes_max {
+        return Err(too_large(wanted.bytes_max).into());
+    }
+    let content = reader.share(bytes, wanted.extents).await?;
+    let actual = match wanted.expected == Expected::default() {
+        true => None,
+        false => Some(hash(content.reader(&shell.engine)).await?),
+    };
+    Ok(Fetched { content, actual, of })
+}
+
+/// What an answer from outside says of its content.
+pub fn described(opened: &Opened, only_blocks: bool) -> Result<Attributes, Refusal> {
+    let header = |name: &str| opened.header(name).map(str::to_string);
+    if only_blocks && header("x-ms-blob-type").is_some_and(|kind| kind != "BlockBlob") {
+        return Err(ErrorCode::InvalidSourceBlobType.into());
+    }
+    let metadata = opened.headers().filter_map(|(name, value)| Some((name.strip_prefix("x-ms-meta-")?, value)));
+    Ok(Attributes {
+        properties: ContentProperties {
+            content_type: header("content-type"),
+            content_encoding: header("content-encoding"),
+            content_language: header("content-language"),
+            content_disposition: header("content-disposition"),
+            cache_control: header("cache-control"),
+            content_md5: None,
+        },
+        // What is no metadata here is not worth failing for.
+        metadata: Metadata::parse(metadata).unwrap_or_default(),
+        ..Attributes::default()
+    })
 }
 
 /// Reads all of it, and keeps nothing.
@@ -239,12 +299,5 @@ impl Source for Hashed<'_> {
             }
             Ok(bytes)
         })
-    }
-}
-
-impl SourceUrl {
-    /// What a reader of the copy is shown.
-    pub fn shown_as_own(&self) -> String {
-        self.shown(&["snapshot", "versionid"])
     }
 }

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use contract::names::{BlobName, ContainerName};
+use contract::names::{BlobName, ContainerName, FilePath, ShareName};
 use contract::operations::{Operation, OperationId};
 use contract::{ErrorCode, Refusal, Service};
+use env::Timestamp;
 use partition::Failure;
 use partition::blob::Which;
 use partition::blob::copy::{SourceExpectation, cannot_verify};
+use partition::checks::Expectation;
 
 use super::SourceUrl;
 use crate::account::Account;
@@ -22,12 +24,24 @@ const IF_TAGS: &str = "x-ms-source-if-tags";
 
 /// Where a source is.
 pub enum Origin {
-    Own(OwnSource),
+    Blob(OwnBlob),
+    File(OwnFile),
     Outside(OutsideSource),
 }
 
+impl Origin {
+    /// What a reader of the copy is shown: where it is from, not how to read it.
+    pub fn shown(&self) -> String {
+        match self {
+            Origin::Blob(OwnBlob { url, .. }) => url.shown(&["snapshot", "versionid"]),
+            Origin::File(OwnFile { url, .. }) => url.shown(&["sharesnapshot"]),
+            Origin::Outside(OutsideSource { url, .. }) => url.shown(&[]),
+        }
+    }
+}
+
 /// A blob of this server that the request may read.
-pub struct OwnSource {
+pub struct OwnBlob {
     pub account: Arc<Account>,
     pub container: ContainerName,
     pub blob: BlobName,
@@ -35,11 +49,23 @@ pub struct OwnSource {
     pub url: SourceUrl,
 }
 
-impl OwnSource {
+impl OwnBlob {
     /// Is it a state of the blob that the request writes to?
     pub fn is_of(&self, request: &Request<'_>, container: &ContainerName, blob: &BlobName) -> bool {
         self.account.name == request.account.name && self.container == *container && self.blob == *blob
     }
+}
+
+/// A file of this server that the request may read.
+pub struct OwnFile {
+    pub account: Arc<Account>,
+    pub share: ShareName,
+    pub path: FilePath,
+    /// The snapshot of the share, by when it was taken.
+    pub snapshot: Option<Timestamp>,
+    /// Of the request that getting it would be.
+    pub expectation: Expectation,
+    url: SourceUrl,
 }
 
 /// Something that the list has not been asked about yet.
@@ -49,7 +75,8 @@ pub struct OutsideSource {
     pub authorization: Option<String>,
 }
 
-/// Finds what `x-ms-copy-source` names. `own` is the request's own credential, where that is enough for its own account's blobs.
+/// Finds what `x-ms-copy-source` names. `own` is the request's own credential, where that is enough for what its own account has in the
+/// same service.
 pub async fn find(app: &App, request: &Request<'_>, own: Option<&Credential>) -> Result<Origin, Failure> {
     let url = request.header(SourceUrl::HEADER).ok_or_else(|| Refusal::missing_header(SourceUrl::HEADER))?;
     let url = SourceUrl::parse(url)?;
@@ -57,14 +84,11 @@ pub async fn find(app: &App, request: &Request<'_>, own: Option<&Credential>) ->
     let host = request.head.header("host").unwrap_or_default();
     match url.own(request.service, host, &app.listening()) {
         None => Ok(Origin::Outside(OutsideSource { url, authorization })),
-        Some(Service::Blob) => {
-            let source = read_as_request(app, request, &url, authorization.as_deref(), own).await;
-            Ok(Origin::Own(source.map_err(unreadable)?))
+        Some(service @ (Service::Blob | Service::File)) => {
+            let own = own.filter(|_| service == request.service);
+            read_as_request(app, request, service, &url, authorization.as_deref(), own).await.map_err(unreadable)
         }
-        // Files are not built; nobody copies messages and entities.
-        Some(Service::File) => {
-            Err(Refusal::from(ErrorCode::NotImplemented).with("HeaderName", SourceUrl::HEADER).into())
-        }
+        // Nobody copies messages and entities.
         Some(_) => Err(Refusal::bad_header(SourceUrl::HEADER, url.as_str()).into()),
     }
 }
@@ -84,10 +108,11 @@ fn authorization(request: &Request<'_>) -> Result<Option<String>, Refusal> {
 async fn read_as_request(
     app: &App,
     request: &Request<'_>,
+    service: Service,
     url: &SourceUrl,
     authorization: Option<&str>,
     own: Option<&Credential>,
-) -> Result<OwnSource, Failure> {
+) -> Result<Origin, Failure> {
     let mut text = format!("GET {} HTTP/1.1\r\nHost: {}\r\n", url.target(), url.authority());
     text.push_str(&format!("x-ms-version: {}\r\n", request.version));
     if let Some(authorization) = authorization {
@@ -99,14 +124,20 @@ async fn read_as_request(
     if copies_tags || request.header(IF_TAGS).is_some() {
         text.push_str("x-ms-if-tags: a = 'a'\r\n");
     }
+    if request.flag("x-ms-source-allow-trailing-dot")? {
+        text.push_str("x-ms-allow-trailing-dot: true\r\n");
+    }
+    if let Some(intent) = request.header("x-ms-file-request-intent") {
+        text.push_str(&format!("x-ms-file-request-intent: {intent}\r\n"));
+    }
     text.push_str("\r\n");
     let bad = || Refusal::bad_header(SourceUrl::HEADER, url.as_str());
     let (head, _) = Head::parse(text.as_bytes()).ok().flatten().ok_or_else(bad)?;
     // A token came the way the request came; a SAS is as good as the address it stands in.
     let tls = request.tls || authorization.is_none() && url.https;
-    let (address, query, account) = app.address(Service::Blob, tls, &head)?;
+    let (address, query, account) = app.address(service, tls, &head)?;
     let source = Request {
-        service: Service::Blob,
+        service,
         head: &head,
         address,
         query,
@@ -119,7 +150,7 @@ async fn read_as_request(
         now: request.now,
     };
     let row = route(&source)?;
-    if row.id != OperationId::GetBlob {
+    if !matches!(row.id, OperationId::GetBlob | OperationId::GetFile) {
         return Err(bad().into());
     }
     let tokens = app.tokens();
@@ -134,8 +165,14 @@ async fn read_as_request(
         }
         (allowed, _) => allowed?,
     };
+    let (account, url) = (source.account.clone(), url.clone());
+    if service == Service::File {
+        let (share, path, snapshot) = (source.share()?, source.file_path()?, source.share_snapshot()?);
+        let expectation = source.expectation(row)?;
+        return Ok(Origin::File(OwnFile { account, share, path, snapshot, expectation, url }));
+    }
     let (container, blob, which) = (source.container()?, source.blob()?, source.which()?);
-    Ok(OwnSource { account: source.account.clone(), container, blob, which, url: url.clone() })
+    Ok(Origin::Blob(OwnBlob { account, container, blob, which, url }))
 }
 
 /// What kept the source from being read, as the copy's own refusal: the source's status, and its code in a header.
