@@ -1,5 +1,7 @@
 //! Put Range on the wire.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use contract::operations::Operation;
 use contract::{ErrorCode, Refusal, limits};
 use partition::blob::read::Part;
@@ -8,7 +10,7 @@ use partition::file::range::{PutRange, Ranged};
 use partition::{Content, Failure, Shell};
 
 use super::create::target;
-use crate::body::{empty_body, limit_body, not_received, put_framing, put_hash, too_large};
+use crate::body::{empty_body, limit_body, not_received, put_framing, too_large};
 use crate::content::parse_range;
 use crate::hash::{Expected, HashedBody};
 use crate::request::Request;
@@ -64,7 +66,10 @@ async fn update(
     command.what = Ranged::Update(content);
     let made = share.settle(shell, shell.execute(&command).await).await?;
     let mut response = answer(row, &made);
-    put_hash(&mut response, request.version, &expected, &actual);
+    response.header("Content-MD5", STANDARD.encode(actual.md5));
+    if expected.crc64.is_some() {
+        response.header("x-ms-content-crc64", STANDARD.encode(actual.crc64));
+    }
     put_framing(&mut response, framing.as_ref());
     Ok(response)
 }
