@@ -8,7 +8,9 @@ use env::Timestamp;
 
 use crate::execute::{Command, Moment, Reader, Shell};
 use crate::key::{self, account};
-use crate::record::service::{CorsRule, DeleteRetention, Logging, Metrics, ServiceProperties, StaticWebsite};
+use crate::record::service::{
+    CorsRule, DeleteRetention, Logging, Metrics, ProtocolSettings, ServiceProperties, StaticWebsite,
+};
 
 const KEY: Bytes = Bytes::new();
 
@@ -36,6 +38,7 @@ pub struct Changes {
     /// What is on or off as a whole is replaced by either.
     pub delete_retention: Option<Option<DeleteRetention>>,
     pub website: Option<Option<StaticWebsite>>,
+    pub protocols: Option<ProtocolSettings>,
 }
 
 impl Changes {
@@ -49,6 +52,7 @@ impl Changes {
             default_version: changes.default_version.or(old.default_version),
             delete_retention: changes.delete_retention.unwrap_or(old.delete_retention),
             website: changes.website.unwrap_or(old.website),
+            protocols: changes.protocols.unwrap_or(old.protocols),
         }
     }
 }

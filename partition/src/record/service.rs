@@ -20,6 +20,16 @@ pub struct ServiceProperties {
     pub delete_retention: Option<DeleteRetention>,
     /// Blob: `$web` is served as a website; `None` if it is not.
     pub website: Option<StaticWebsite>,
+    /// File: what clients of SMB and NFS may or must do.
+    pub protocols: ProtocolSettings,
+}
+
+/// Each as it was set, if it was.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ProtocolSettings {
+    pub smb_multichannel: Option<bool>,
+    pub smb_encryption_required: Option<bool>,
+    pub nfs_encryption_required: Option<bool>,
 }
 
 /// How long deleted blobs are kept, and whether they may be deleted for good before that.
@@ -96,6 +106,7 @@ mod tag {
     pub const INDEX_DOCUMENT: u8 = 12;
     pub const DEFAULT_INDEX_PATH: u8 = 13;
     pub const ERROR_PATH: u8 = 14;
+    pub const PROTOCOLS: u8 = 15;
 }
 
 impl ServiceProperties {
@@ -128,6 +139,12 @@ impl ServiceProperties {
             fields.text(tag::INDEX_DOCUMENT, website.index_document.as_deref());
             fields.text(tag::DEFAULT_INDEX_PATH, website.default_index_path.as_deref());
             fields.text(tag::ERROR_PATH, website.error_path.as_deref());
+        }
+        if self.protocols != ProtocolSettings::default() {
+            let ProtocolSettings { smb_multichannel, smb_encryption_required, nfs_encryption_required } =
+                self.protocols;
+            let settings = [smb_multichannel, smb_encryption_required, nfs_encryption_required];
+            fields.bytes(tag::PROTOCOLS, &settings.map(|setting| setting.map_or(0, |on| 1 + u8::from(on))));
         }
         fields.finish()
     }
@@ -172,6 +189,13 @@ impl ServiceProperties {
                 tag::INDEX_DOCUMENT => properties.website.as_mut()?.index_document = Some(read_text(value)?),
                 tag::DEFAULT_INDEX_PATH => properties.website.as_mut()?.default_index_path = Some(read_text(value)?),
                 tag::ERROR_PATH => properties.website.as_mut()?.error_path = Some(read_text(value)?),
+                tag::PROTOCOLS => {
+                    let settings: [u8; 3] = value.try_into().ok()?;
+                    let [smb_multichannel, smb_encryption_required, nfs_encryption_required] =
+                        settings.map(|byte| (byte > 0).then_some(byte > 1));
+                    properties.protocols =
+                        ProtocolSettings { smb_multichannel, smb_encryption_required, nfs_encryption_required };
+                }
                 _ => return None,
             }
         }
@@ -226,6 +250,11 @@ mod tests {
                 default_index_path: Some("a/b.html".into()),
                 error_path: Some("404.html".into()),
             }),
+            protocols: ProtocolSettings {
+                smb_multichannel: Some(true),
+                smb_encryption_required: Some(false),
+                nfs_encryption_required: None,
+            },
         };
         let bare = ServiceProperties { website: Some(StaticWebsite::default()), ..ServiceProperties::default() };
         for properties in [full.clone(), bare, ServiceProperties::default()] {

@@ -5,8 +5,10 @@ use contract::limits::{
     RETENTION_DAYS_MAX, WEBSITE_PATH_CHARS_MAX,
 };
 use contract::names::BlobName;
-use contract::{ApiVersion, ErrorCode, Refusal, Service};
-use partition::record::service::{CorsRule, DeleteRetention, Logging, Metrics, ServiceProperties, StaticWebsite};
+use contract::{ApiVersion, Refusal, Service};
+use partition::record::service::{
+    CorsRule, DeleteRetention, Logging, Metrics, ProtocolSettings, ServiceProperties, StaticWebsite,
+};
 use partition::service::Changes;
 
 use super::elements;
@@ -21,13 +23,11 @@ pub fn parse(service: Service, body: &[u8]) -> Result<Changes, Refusal> {
     let mut changes = Changes::default();
     for (at, element) in root.children.iter().enumerate() {
         let name = element.name.as_str();
-        if !elements(service).contains(&name) {
-            return Err(invalid(format!("{name} is no property of this service.")));
-        }
         if root.children[..at].iter().any(|other| other.name == name) {
             return Err(invalid(format!("{name} is given twice.")));
         }
         match name {
+            _ if !elements(service).contains(&name) => return Err(no_property(name)),
             "Logging" => changes.logging = Some(logging(element)?),
             "HourMetrics" => changes.hour_metrics = Some(metrics(element)?),
             "MinuteMetrics" => changes.minute_metrics = Some(metrics(element)?),
@@ -39,10 +39,15 @@ pub fn parse(service: Service, body: &[u8]) -> Result<Changes, Refusal> {
             }
             "DeleteRetentionPolicy" => changes.delete_retention = Some(delete_retention(element)?),
             "StaticWebsite" => changes.website = Some(website(element)?),
-            _ => return Err(Refusal::from(ErrorCode::NotImplemented).with("XmlNodeName", element.name.clone())),
+            "ProtocolSettings" => changes.protocols = Some(protocol_settings(element)?),
+            _ => return Err(no_property(name)),
         }
     }
     Ok(changes)
+}
+
+fn no_property(name: &str) -> Refusal {
+    invalid(format!("{name} is no property of this service."))
 }
 
 fn delete_retention(element: &Element) -> Result<Option<DeleteRetention>, Refusal> {
@@ -78,6 +83,27 @@ fn website(element: &Element) -> Result<Option<StaticWebsite>, Refusal> {
         return Err(invalid("IndexDocument and DefaultIndexDocumentPath exclude each other."));
     }
     Ok(Some(website))
+}
+
+/// Where each setting stands: its protocol, its part of it, and its name there.
+const SMB_MULTICHANNEL: [&str; 3] = ["SMB", "Multichannel", "Enabled"];
+const SMB_ENCRYPTION: [&str; 3] = ["SMB", "EncryptionInTransit", "Required"];
+const NFS_ENCRYPTION: [&str; 3] = ["NFS", "EncryptionInTransit", "Required"];
+
+fn protocol_settings(element: &Element) -> Result<ProtocolSettings, Refusal> {
+    only_children(element, &["SMB", "NFS"])?;
+    element.child("SMB").map_or(Ok(()), |smb| only_children(smb, &["Multichannel", "EncryptionInTransit"]))?;
+    element.child("NFS").map_or(Ok(()), |nfs| only_children(nfs, &["EncryptionInTransit"]))?;
+    let setting = |[protocol, part, name]: [&str; 3]| {
+        let Some(part) = element.child(protocol).and_then(|protocol| protocol.child(part)) else { return Ok(None) };
+        only_children(part, &[name])?;
+        boolean(part, name).map(Some)
+    };
+    Ok(ProtocolSettings {
+        smb_multichannel: setting(SMB_MULTICHANNEL)?,
+        smb_encryption_required: setting(SMB_ENCRYPTION)?,
+        nfs_encryption_required: setting(NFS_ENCRYPTION)?,
+    })
 }
 
 /// Each of these at most once, and nothing else.
@@ -214,6 +240,7 @@ pub fn render(service: Service, properties: &ServiceProperties) -> String {
             }
             "DeleteRetentionPolicy" => put_delete_retention(&mut xml, properties.delete_retention),
             "StaticWebsite" => put_website(&mut xml, properties.website.as_ref()),
+            "ProtocolSettings" => put_protocol_settings(&mut xml, &properties.protocols),
             _ => {}
         }
     }
@@ -264,6 +291,29 @@ fn put_website(xml: &mut XmlWriter, website: Option<&StaticWebsite>) {
     xml.close("StaticWebsite");
 }
 
+/// What was never set is not told.
+fn put_protocol_settings(xml: &mut XmlWriter, settings: &ProtocolSettings) {
+    let smb = [(SMB_MULTICHANNEL, settings.smb_multichannel), (SMB_ENCRYPTION, settings.smb_encryption_required)];
+    let nfs = [(NFS_ENCRYPTION, settings.nfs_encryption_required)];
+    if *settings == ProtocolSettings::default() {
+        return;
+    }
+    xml.open("ProtocolSettings");
+    for (protocol, parts) in [("SMB", &smb[..]), ("NFS", &nfs[..])] {
+        if parts.iter().all(|(_, value)| value.is_none()) {
+            continue;
+        }
+        xml.open(protocol);
+        for ([_, part, name], value) in parts {
+            if let Some(value) = value {
+                xml.open(part).element(name, word(*value)).close(part);
+            }
+        }
+        xml.close(protocol);
+    }
+    xml.close("ProtocolSettings");
+}
+
 fn put_cors(xml: &mut XmlWriter, rules: &[CorsRule]) {
     if rules.is_empty() {
         xml.element("Cors", "");
@@ -285,6 +335,7 @@ fn put_cors(xml: &mut XmlWriter, rules: &[CorsRule]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use contract::ErrorCode;
 
     const RULE: &str = "<CorsRule><AllowedMethods>GET,PUT</AllowedMethods><AllowedOrigins>http://a,*</AllowedOrigins>\
         <AllowedHeaders>x-ms-meta-*,accept</AllowedHeaders><ExposedHeaders /><MaxAgeInSeconds>5</MaxAgeInSeconds></CorsRule>";
@@ -375,7 +426,7 @@ mod tests {
                 document("<DefaultServiceVersion>soon</DefaultServiceVersion>"),
                 ErrorCode::InvalidXmlDocument,
             ),
-            (Service::File, document("<ProtocolSettings><Smb /></ProtocolSettings>"), ErrorCode::NotImplemented),
+            (Service::Blob, document("<ProtocolSettings />"), ErrorCode::InvalidXmlDocument),
         ] {
             assert_eq!(parse(service, text.as_bytes()).err().map(|refusal| refusal.code), Some(code), "{text}");
         }
@@ -429,5 +480,38 @@ mod tests {
         assert_eq!(kept, ServiceProperties { website: None, ..on.clone() });
         let bare = changed("<StaticWebsite><Enabled>true</Enabled><IndexDocument /></StaticWebsite>");
         assert_eq!(bare.website, Some(StaticWebsite::default()));
+    }
+
+    #[test]
+    fn protocol_settings() {
+        let parse = |inner: &str| {
+            let text = document(&format!("<ProtocolSettings>{inner}</ProtocolSettings>"));
+            super::parse(Service::File, text.as_bytes()).map(|changes| changes.applied_to(Default::default()))
+        };
+        for inner in [
+            "<SMB><Multichannel><Enabled>true</Enabled></Multichannel></SMB>",
+            "<SMB><EncryptionInTransit><Required>false</Required></EncryptionInTransit></SMB>",
+            "<NFS><EncryptionInTransit><Required>true</Required></EncryptionInTransit></NFS>",
+            "<SMB><Multichannel><Enabled>false</Enabled></Multichannel><EncryptionInTransit><Required>true</Required>\
+             </EncryptionInTransit></SMB><NFS><EncryptionInTransit><Required>false</Required></EncryptionInTransit></NFS>",
+        ] {
+            let shown = render(Service::File, &parse(inner).expect("right"));
+            assert!(shown.contains(&format!("<ProtocolSettings>{inner}</ProtocolSettings>")), "{inner} in {shown}");
+        }
+        for nothing in ["", "<SMB />", "<SMB /><NFS />"] {
+            assert_eq!(parse(nothing).expect("right"), ServiceProperties::default());
+        }
+        assert!(!render(Service::File, &ServiceProperties::default()).contains("ProtocolSettings"));
+        for inner in [
+            "<Smb />",
+            "<SMB /><SMB />",
+            "<SMB><Versions>SMB3.1.1</Versions></SMB>",
+            "<SMB><Multichannel /></SMB>",
+            "<SMB><Multichannel><Enabled>perhaps</Enabled></Multichannel></SMB>",
+            "<SMB><Multichannel><Enabled>true</Enabled><Channels>4</Channels></Multichannel></SMB>",
+            "<NFS><Multichannel><Enabled>true</Enabled></Multichannel></NFS>",
+        ] {
+            assert_eq!(parse(inner).err().map(|refusal| refusal.code), Some(ErrorCode::InvalidXmlDocument), "{inner}");
+        }
     }
 }
