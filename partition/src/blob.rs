@@ -12,7 +12,6 @@ pub mod delete;
 pub mod expiry;
 pub mod find;
 pub mod incremental;
-pub mod kept;
 pub mod lease;
 pub mod list;
 pub mod page;

@@ -3,7 +3,7 @@
 //! The record of a named thing, its head, lies in its account's directory. What it holds lies in a group named by the head's
 //! incarnation, so deleting it is one commit and a fence, whatever it holds: the name is free at once and the engine sweeps the old
 //! group. A tombstone written in the same commit makes sure that the fence is put up even if the power goes between the two.
-//! A container may also be kept for a while: then its head moves aside instead of going away (`blob/kept.rs`).
+//! A container or share may also be kept for a while: then its head moves aside instead of going away (`kept.rs`).
 //!
 //! 1. A group is fenced only after no head names it, kept ones included.
 //! 2. From the commit that took a head away, or gave it another incarnation, until the fence of its old group stands, a tombstone

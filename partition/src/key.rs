@@ -46,7 +46,7 @@ pub mod directory {
     pub const HEAD: Family = Family(1);
     /// One record per deleted incarnation whose group may not be fenced yet; the key is the incarnation.
     pub const TOMBSTONE: Family = Family(2);
-    /// One record per container that was deleted and is kept for a while; the key is the tick of its deletion.
+    /// One record per container or share that was deleted and is kept for a while; the key is the tick of its deletion.
     pub const KEPT: Family = Family(3);
     /// One record per snapshot of a share; the share's incarnation, then 8 bytes of when it was taken.
     pub const SNAPSHOT: Family = Family(4);

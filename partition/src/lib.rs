@@ -15,6 +15,7 @@ pub mod file;
 pub mod gate;
 pub mod housekeeping;
 pub mod immutability;
+pub mod kept;
 pub mod key;
 pub mod lease;
 pub mod list;

@@ -19,7 +19,7 @@ pub mod tags;
 
 pub use blob::{BlobHead, BlobKind, ContentProperties};
 pub use container::{ContainerHead, PublicAccess, StoredPolicy};
-pub use kept::KeptContainer;
+pub use kept::KeptHead;
 pub use node::{Entry, FileId, Node, NodeKind};
 pub use queue::{Message, Place, QueueHead, QueueState};
 pub use share::{ShareHead, ShareSnapshot, ShareState};

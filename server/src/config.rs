@@ -9,7 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use contract::Service;
 use contract::limits::RETENTION_DAYS_MAX;
 use contract::roles::{ROLES, Role};
-use http::account::{Account, BlobSettings, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
+use http::account::{Account, BlobSettings, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, FileSettings};
 use http::source::allow::AllowList;
 use http::tokens::{Assignment, Tokens};
 use serde::Deserialize;
@@ -148,25 +148,37 @@ struct AccountSettings {
     archive_rehydration_seconds: Option<u64>,
     /// For how many days a deleted container can be restored.
     container_retention_days: Option<u16>,
+    /// For how many days a deleted share can be restored.
+    share_retention_days: Option<u16>,
 }
 
 impl AccountSettings {
-    fn blob(&self, name: &str) -> Result<BlobSettings, String> {
-        let container_retention_days = self.container_retention_days;
-        match container_retention_days {
-            Some(days) if !(1..=RETENTION_DAYS_MAX).contains(&days) => {
-                Err(format!("[account.{name}]: container-retention-days is from 1 to {RETENTION_DAYS_MAX}"))
+    fn check(&self, name: &str) -> Result<(), String> {
+        for (what, days) in [
+            ("container-retention-days", self.container_retention_days),
+            ("share-retention-days", self.share_retention_days),
+        ] {
+            if days.is_some_and(|days| !(1..=RETENTION_DAYS_MAX).contains(&days)) {
+                return Err(format!("[account.{name}]: {what} is from 1 to {RETENTION_DAYS_MAX}"));
             }
-            _ => Ok(BlobSettings {
-                versioning: self.versioning,
-                immutable_storage: self.immutable_storage,
-                track_last_access: self.track_last_access,
-                rehydration_seconds: self
-                    .archive_rehydration_seconds
-                    .unwrap_or(BlobSettings::default().rehydration_seconds),
-                container_retention_days,
-            }),
         }
+        Ok(())
+    }
+
+    fn blob(&self) -> BlobSettings {
+        BlobSettings {
+            versioning: self.versioning,
+            immutable_storage: self.immutable_storage,
+            track_last_access: self.track_last_access,
+            rehydration_seconds: self
+                .archive_rehydration_seconds
+                .unwrap_or(BlobSettings::default().rehydration_seconds),
+            container_retention_days: self.container_retention_days,
+        }
+    }
+
+    fn file(&self) -> FileSettings {
+        FileSettings { share_retention_days: self.share_retention_days }
     }
 }
 
@@ -361,15 +373,16 @@ fn accounts(flags: &[String], file: &BTreeMap<String, AccountSettings>) -> Resul
     }
     for (name, settings) in file {
         let mut keys: Vec<&str> = settings.keys.iter().map(String::as_str).collect();
-        let blob = settings.blob(name)?;
+        settings.check(name)?;
+        let (blob, file) = (settings.blob(), settings.file());
         match accounts.iter_mut().find(|account| account.name.as_str() == name) {
-            Some(account) => account.blob = blob,
+            Some(account) => (account.blob, account.file) = (blob, file),
             None => {
                 if keys.is_empty() && name == DEVELOPMENT_ACCOUNT {
                     keys.push(DEVELOPMENT_KEY);
                 }
                 let account = Account::new(name, &keys).map_err(|error| format!("[account.{name}]: {error}"))?;
-                accounts.push(Account { blob, ..account });
+                accounts.push(Account { blob, file, ..account });
             }
         }
     }
@@ -453,6 +466,11 @@ mod tests {
             (&[], "[copy]\nallow = [\"h:x\"]", "no source that could be allowed"),
             (&[], "[account.ABC]\nkeys = [\"a2V5\"]", "lower-case"),
             (&[], "[account.abc]\nkeys = [\"a2V5\"]\ncontainer-retention-days = 366", "from 1 to 365"),
+            (
+                &[],
+                "[account.abc]\nkeys = [\"a2V5\"]\nshare-retention-days = 0",
+                "share-retention-days is from 1 to 365",
+            ),
             (&[], "[tokens]\nissuers = [\"i\"]\nkeys = \"nowhere.json\"", "cannot read nowhere.json"),
             (&[], "[tokens]\nissuers = [\"i\"]\nkeys = \"/dev/null\"", "not JSON"),
             (

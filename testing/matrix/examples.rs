@@ -82,6 +82,14 @@ pub async fn world_of(row: &Operation) -> World {
         world.clock.advance_seconds(10);
         assert_eq!(world.send(&Request::new("DELETE gone?restype=container")).await.status, 202);
     }
+    if row.id == OperationId::RestoreShare {
+        let mut account = Account::development();
+        account.file.share_retention_days = Some(7);
+        world.app.set_accounts(vec![account]);
+        assert_eq!(world.send(&file("PUT gone?restype=share")).await.status, 201);
+        world.clock.advance_seconds(10);
+        assert_eq!(world.send(&file("DELETE gone?restype=share")).await.status, 202);
+    }
     let pages = [
         OperationId::PutPageBlob,
         OperationId::PutPages,
@@ -328,13 +336,13 @@ pub fn example(row: &Operation) -> Request {
                 "--b\r\nContent-Type: application/http\r\n\r\nDELETE /devstoreaccount1/box/b HTTP/1.1\r\n\r\n\r\n--b--",
             )
         }
-        RestoreContainer => {
-            // Named by the moment of its deletion.
-            let deleted = Timestamp::parse_iso8601("2026-01-02T03:04:25Z").expect("a time");
-            Request::new("PUT gone?restype=container&comp=undelete")
-                .header("x-ms-deleted-container-name", "gone")
-                .header("x-ms-deleted-container-version", format!("{:016X}", deleted.ticks()))
-        }
+        RestoreContainer => Request::new("PUT gone?restype=container&comp=undelete")
+            .header("x-ms-deleted-container-name", "gone")
+            .header("x-ms-deleted-container-version", deletion()),
+        ListShares => file("GET ?comp=list"),
+        RestoreShare => file("PUT gone?restype=share&comp=undelete")
+            .header("x-ms-deleted-share-name", "gone")
+            .header("x-ms-deleted-share-version", deletion()),
         SetBlobTier => Request::new("PUT box/b?comp=tier").header("x-ms-access-tier", "Cool"),
         SetBlobImmutabilityPolicy => Request::new("PUT box/b?comp=immutabilityPolicies")
             .header("x-ms-immutability-policy-until-date", "Fri, 09 Jan 2026 00:00:00 GMT"),
@@ -441,6 +449,12 @@ pub fn example(row: &Operation) -> Request {
 pub const ENTITY: &str = "people(PartitionKey='a',RowKey='b')";
 const CHANGED: &str = r#"{"Email":"new@example.org"}"#;
 
+/// What was deleted is named by the moment of its deletion.
+fn deletion() -> String {
+    let deleted = Timestamp::parse_iso8601("2026-01-02T03:04:25Z").expect("a time");
+    format!("{:016X}", deleted.ticks())
+}
+
 /// A request that chooses the row, made from its columns alone.
 pub fn chosen(service: Service, row: &Operation) -> Request {
     let path = match row.on {
@@ -523,7 +537,7 @@ pub async fn everything(world: &World) -> String {
         seen.push_str(&world.send(&table(line)).await.text());
     }
     for line in [
-        "GET share?restype=share",
+        "GET ?comp=list&include=metadata,snapshots,deleted",
         "GET share?restype=share&comp=acl",
         "GET share?restype=directory&comp=list&include=Timestamps,Etag,Attributes,PermissionKey",
         "GET share/f",

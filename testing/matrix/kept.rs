@@ -17,7 +17,7 @@ use testing::{ACCOUNT, Answer, Request, World};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::watch;
 
-const DAY_SECONDS: u64 = 24 * 3600;
+pub const DAY_SECONDS: u64 = 24 * 3600;
 
 /// A world whose account keeps deleted containers for two days.
 async fn world() -> World {
@@ -50,7 +50,7 @@ fn restore(name: &str, version: &str) -> Request {
 }
 
 /// What stands in each element of this name.
-fn all<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
+pub fn all<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
     let (open, close) = (format!("<{name}>"), format!("</{name}>"));
     text.split(&open).skip(1).filter_map(|rest| rest.split_once(&close)).map(|(value, _)| value).collect()
 }
@@ -230,12 +230,12 @@ async fn system_containers() {
     assert_eq!(all(&all_of_them, "Name"), ["$logs", "$root", "$web", "box"]);
 }
 
-fn account() -> AccountName {
+pub fn account() -> AccountName {
     AccountName::parse(ACCOUNT).expect("a name")
 }
 
 /// Steps of so many rows until the round is over: how many steps, and how much was cleared.
-async fn tidy(world: &World, rows_max: usize) -> (usize, usize) {
+pub async fn tidy(world: &World, rows_max: usize) -> (usize, usize) {
     let (mut round, mut steps, mut cleared) = (Round::default(), 0, 0);
     loop {
         let Step { cleared: now, is_round_over } =
@@ -247,7 +247,7 @@ async fn tidy(world: &World, rows_max: usize) -> (usize, usize) {
     }
 }
 
-async fn rows(world: &World, group: &GroupId, family: Family) -> usize {
+pub async fn rows(world: &World, group: &GroupId, family: Family) -> usize {
     let start = ScanStart::AtPartition(Bytes::new());
     let range = GroupRange { group: group.clone(), family, start, before_partition: None };
     world.engine.scan(&range, 10_000).await.expect("a scan").rows.len()

@@ -18,6 +18,7 @@ mod pages;
 mod past;
 mod printed;
 mod rows;
+mod shares;
 mod staged_leases;
 mod structured;
 mod tables;

@@ -24,7 +24,7 @@ pub const FILE: &[Operation] = &[
     Operation::row(PreflightFile,             &[Options],   Anything,  plain(),                                           200, No,  Never, Ignored,  NO_SAS,                    NoSas,       &[]).anonymous(Always).built(),
     Operation::row(SetFileServiceProperties,  &[Put],       Account,   restype_comp("service", "properties"),             202, No,  Never, Ignored,  account("s", AnyOf("w")),  NoSas,       &["Service_SetProperties"]).body(XML_BYTES_MAX).built(),
     Operation::row(GetFileServiceProperties,  &[Get],       Account,   restype_comp("service", "properties"),             200, No,  Never, Ignored,  account("s", AnyOf("r")),  NoSas,       &["Service_GetProperties"]).built(),
-    Operation::row(ListShares,                &[Get],       Account,   comp("list"),                                      200, No,  Never, Ignored,  account("s", AnyOf("l")),  NoSas,       &["Service_ListSharesSegment"]),
+    Operation::row(ListShares,                &[Get],       Account,   comp("list"),                                      200, No,  Never, Ignored,  account("s", AnyOf("l")),  NoSas,       &["Service_ListSharesSegment"]).built(),
     Operation::row(GetFileUserDelegationKey,  &[Post],      Account,   restype_comp("service", "userdelegationkey"),      200, No,  Never, Ignored,  NO_SAS,                    NoSas,       &["Service_GetUserDelegationKey"]).body(XML_BYTES_MAX).reads().token(Delegation).built(),
 
     Operation::row(CreateShare,               &[Put],       Share,     restype("share"),                                  201, Yes, Never, Ignored,  account("c", AnyOf("cw")), NoSas,       &["Share_Create"]).built(),
@@ -34,7 +34,7 @@ pub const FILE: &[Operation] = &[
     Operation::row(SetShareMetadata,          &[Put],       Share,     restype_comp("share", "metadata"),                 200, Yes, Never, IfGiven,  account("c", AnyOf("w")),  NoSas,       &["Share_SetMetadata"]).built(),
     Operation::row(DeleteShare,               &[Delete],    Share,     restype("share"),                                  202, No,  Never, IfLeased, account("c", AnyOf("d")),  NoSas,       &["Share_Delete"]).built(),
     Operation::row(SnapshotShare,             &[Put],       Share,     restype_comp("share", "snapshot"),                 201, Yes, Never, Ignored,  account("c", AnyOf("cw")), NoSas,       &["Share_CreateSnapshot"]).built(),
-    Operation::row(RestoreShare,              &[Put],       Share,     restype_comp("share", "undelete"),                 201, Yes, Never, Ignored,  account("c", AnyOf("w")),  NoSas,       &["Share_Restore"]),
+    Operation::row(RestoreShare,              &[Put],       Share,     restype_comp("share", "undelete"),                 201, Yes, Never, Ignored,  account("c", AnyOf("w")),  NoSas,       &["Share_Restore"]).built(),
     Operation::row(GetShareAcl,               &[Get, Head], Share,     restype_comp("share", "acl"),                      200, Yes, Never, IfGiven,  NO_SAS,                    NoSas,       &["Share_GetAccessPolicy"]).token(Acl).built(),
     Operation::row(SetShareAcl,               &[Put],       Share,     restype_comp("share", "acl"),                      200, Yes, Never, IfGiven,  NO_SAS,                    NoSas,       &["Share_SetAccessPolicy"]).body(XML_BYTES_MAX).token(Acl).built(),
     Operation::row(GetShareStats,             &[Get],       Share,     restype_comp("share", "stats"),                    200, Yes, Never, IfGiven,  account("c", AnyOf("r")),  NoSas,       &["Share_GetStatistics"]).built(),

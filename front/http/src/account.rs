@@ -20,6 +20,14 @@ pub struct Account {
     pub name: AccountName,
     pub keys: Vec<AccountKey>,
     pub blob: BlobSettings,
+    pub file: FileSettings,
+}
+
+/// What an account's shares do that no request of the File service can set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct FileSettings {
+    /// For how many days a deleted share can be restored; `None`: not at all.
+    pub share_retention_days: Option<u16>,
 }
 
 /// What an account's blobs do that no request of the Blob service can set.
@@ -143,7 +151,7 @@ impl Account {
         }
         let keys =
             keys.iter().map(|key| AccountKey::parse(key).ok_or(AccountError::BadKey)).collect::<Result<_, _>>()?;
-        Ok(Account { name, keys, blob: BlobSettings::default() })
+        Ok(Account { name, keys, blob: BlobSettings::default(), file: FileSettings::default() })
     }
 
     /// Is one of its keys the one that everybody knows?

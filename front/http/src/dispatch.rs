@@ -10,7 +10,7 @@ use crate::blob::{
     acl, append, batch, block, change, container, copy, expiry, from_url, immutability, lease, list, page, read,
     snapshot, staging, tags, tier,
 };
-use crate::file::{self, share};
+use crate::file::{self, share, shares};
 use crate::queue::{self, messages};
 use crate::request::Request;
 use crate::service;
@@ -124,6 +124,7 @@ pub async fn dispatch(
         InsertEntity | UpdateEntity | InsertOrReplaceEntity | MergeEntity | InsertOrMergeEntity | DeleteEntity => {
             table::entities::change(shell, request, row, credential, body).await
         }
+        ListShares => shares::list(shell, request, row).await,
         CreateShare => share::create(shell, request, row).await,
         GetShareProperties => share::properties(shell, request, row).await,
         GetShareMetadata => share::metadata(shell, request, row).await,
@@ -131,6 +132,7 @@ pub async fn dispatch(
         SetShareMetadata => share::set_metadata(shell, request, row).await,
         DeleteShare => share::delete(shell, request, row).await,
         SnapshotShare => share::take_snapshot(shell, request, row).await,
+        RestoreShare => share::restore(shell, request, row).await,
         GetShareAcl => share::acl(shell, request, row).await,
         SetShareAcl => share::set_acl(shell, request, row, body).await,
         GetShareStats => share::stats(shell, request, row).await,

@@ -12,3 +12,4 @@ pub mod ranges;
 pub mod read;
 pub mod rename;
 pub mod share;
+pub mod shares;

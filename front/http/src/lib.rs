@@ -16,6 +16,7 @@ mod cors;
 mod dispatch;
 mod file;
 mod hash;
+mod kept;
 mod lease;
 mod listen;
 mod listing;

@@ -6,13 +6,13 @@ use contract::{ErrorCode, Refusal, Service};
 use engine::{Fault, PartitionId, Write};
 use env::{Id, Timestamp};
 
-use super::kept::KeepContainer;
 use crate::checks::Expectation;
 use crate::condition::Current;
 use crate::directory::{self, Named, load, put};
 use crate::etag::ETag;
 use crate::execute::{Command, Failure, Moment, Reader, Shell};
 use crate::gate::Held;
+use crate::kept::{Keepable, set_aside};
 use crate::key;
 use crate::lease::{self, Acted, LeaseAction};
 use crate::record::{ContainerHead, PublicAccess, StoredPolicy};
@@ -43,6 +43,18 @@ impl Named for ContainerHead {
 
     fn decode(value: &[u8]) -> Result<Self, Fault> {
         Self::decode(value)
+    }
+}
+
+impl Keepable for ContainerHead {
+    const ALREADY_EXISTS: ErrorCode = ErrorCode::ContainerAlreadyExists;
+
+    fn not_kept() -> Refusal {
+        Refusal::from(ErrorCode::ContainerNotFound).status(409)
+    }
+
+    fn release(&mut self) {
+        self.lease = None;
     }
 }
 
@@ -215,6 +227,36 @@ impl Command for LeaseContainer {
     }
 }
 
+/// Delete Container where deleted ones are kept.
+struct KeepContainer {
+    partition: PartitionId,
+    expectation: Expectation,
+    days: u16,
+}
+
+impl Command for KeepContainer {
+    type Records = Option<ContainerHead>;
+    type Outcome = ();
+
+    fn partition(&self) -> &PartitionId {
+        &self.partition
+    }
+
+    async fn load(&self, reader: &Reader<'_>) -> Result<Self::Records, Fault> {
+        load(reader).await
+    }
+
+    fn check(&self, head: &Self::Records, now: Timestamp) -> Result<(), Refusal> {
+        self.expectation.judge(head.as_ref().map(ContainerHead::current), now)
+    }
+
+    fn decide(&self, head: Self::Records, moment: Moment) -> Result<(Vec<Write>, ()), Refusal> {
+        self.check(&head, moment.now)?;
+        let head = head.ok_or(ErrorCode::ContainerNotFound)?;
+        Ok((set_aside(head, self.days, &moment), ()))
+    }
+}
+
 /// Delete Container; `kept_days` says for how long deleted ones can be restored.
 pub async fn delete(
     shell: &Shell,
@@ -224,7 +266,7 @@ pub async fn delete(
     kept_days: Option<u16>,
 ) -> Result<(), Failure> {
     if let Some(days) = kept_days {
-        return shell.execute(&KeepContainer::new(account, name, expectation, days)).await;
+        return shell.execute(&KeepContainer { partition: partition(account, name), expectation, days }).await;
     }
     let judge = |head: Option<&ContainerHead>, now| expectation.judge(head.map(ContainerHead::current), now);
     directory::delete(shell, account, name.as_str(), judge).await

@@ -17,7 +17,7 @@ use super::state::{
 use crate::checks::Expectation;
 use crate::execute::{Command, Failure, Moment, Reader, Shell};
 use crate::gate;
-use crate::housekeeping::Chore;
+use crate::housekeeping::RowChore;
 use crate::key::{self, container};
 use crate::record::BlobHead;
 use crate::record::past::{Deleted, Mark, PastBlob};
@@ -331,7 +331,7 @@ impl Command for ClearGone {
 /// Clears what was deleted and is not to be kept any longer.
 pub struct DeletedStates;
 
-impl Chore for DeletedStates {
+impl RowChore for DeletedStates {
     fn family(&self) -> Family {
         container::HAS_PAST
     }

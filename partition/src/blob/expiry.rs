@@ -9,7 +9,7 @@ use env::Timestamp;
 use super::body::{self, Place};
 use super::state::{KEY, Keeping, Whole, delete_head};
 use crate::execute::{Command, Failure, Moment, Reader, Shell};
-use crate::housekeeping::Chore;
+use crate::housekeeping::RowChore;
 use crate::key::container;
 use crate::record::{corrupt, read_u64};
 
@@ -61,7 +61,7 @@ impl Command for DropExpired {
 
 pub(crate) struct ExpiredBlobs;
 
-impl Chore for ExpiredBlobs {
+impl RowChore for ExpiredBlobs {
     fn family(&self) -> Family {
         container::EXPIRING
     }

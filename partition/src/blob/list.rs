@@ -1,77 +1,21 @@
-//! List Containers and List Blobs, flat and by hierarchy.
+//! List Blobs, flat and by hierarchy.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
 use bytes::Bytes;
-use contract::names::AccountName;
 use engine::{Engine, Family, Fault, GroupRange, KeyRange, PartitionId, ScanStart};
 use env::Timestamp;
 
 use super::container::Found;
-use super::kept::{self, Kept, KeptVersion};
 use super::staging::load_staged;
 use super::state::{PastId, load_head};
-use crate::directory;
 use crate::execute::{Failure, Reader, Shell};
 use crate::key::{self, container as family};
 pub use crate::list::{Entry, Listed, Listing};
 use crate::list::{collapse, walk};
 use crate::record::past::{Deleted, PastBlob};
-use crate::record::{BlobHead, ContainerHead, KeptContainer, corrupt};
-
-/// A container in a listing: there, or deleted and kept.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ListedContainer {
-    pub name: String,
-    pub head: ContainerHead,
-    pub deletion: Option<Deletion>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Deletion {
-    pub version: KeptVersion,
-    pub deleted: Timestamp,
-    pub expires: Timestamp,
-}
-
-/// Where in a listing of containers something stands: those of one name by their deletions, the one that is there last.
-pub type Place = (String, KeptVersion);
-
-const THERE: KeptVersion = KeptVersion(u64::MAX);
-
-impl ListedContainer {
-    fn place(&self) -> Place {
-        (self.name.clone(), self.deletion.map_or(THERE, |deletion| deletion.version))
-    }
-}
-
-/// Containers from `start` on, and where to go on.
-pub async fn containers(
-    shell: &Shell,
-    account: &AccountName,
-    listing: &Listing,
-    start: KeptVersion,
-    with_deleted: bool,
-) -> Result<(Vec<ListedContainer>, Option<Place>), Failure> {
-    let there: Listed<ContainerHead> = directory::list(shell, account, listing).await?;
-    // After the others: one that is deleted meanwhile shows up twice, and then as deleted, instead of not at all.
-    let kept = if with_deleted { kept::list(shell, account, listing, start).await? } else { Vec::new() };
-    let there_next = there.next.map(|name| (name, THERE));
-    let there = there.entries.into_iter().filter_map(|entry| match entry {
-        Entry::Item { name, head } => Some(ListedContainer { name, head, deletion: None }),
-        Entry::Prefix(_) => None,
-    });
-    let there = there.filter(|one| kept.iter().all(|kept| kept.container.head.incarnation != one.head.incarnation));
-    let mut all: Vec<ListedContainer> = there.collect();
-    all.extend(kept.into_iter().map(|Kept { name, version, container: KeptContainer { head, deleted, expires } }| {
-        ListedContainer { name, head, deletion: Some(Deletion { version, deleted, expires }) }
-    }));
-    all.sort_by_cached_key(ListedContainer::place);
-    let cut = all.get(listing.results_max).map(ListedContainer::place);
-    all.truncate(listing.results_max);
-    Ok((all, cut.into_iter().chain(there_next).min()))
-}
+use crate::record::{BlobHead, corrupt};
 
 /// What is listed beside the blobs that are there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

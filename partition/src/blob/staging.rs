@@ -18,7 +18,7 @@ use super::state::{Attributes, KEY, Keeping, State, Which, Whole, load_head, loa
 use crate::checks::Expectation;
 use crate::content::Content;
 use crate::execute::{Command, Failure, Moment, Reader, Shell};
-use crate::housekeeping::Chore;
+use crate::housekeeping::RowChore;
 use crate::key::{self, container};
 use crate::lease::Lease;
 use crate::record::blocks::{Block, BlockList, Staging};
@@ -222,7 +222,7 @@ impl Command for DropDead {
 /// Blocks that nobody committed within their week.
 pub(crate) struct StagedBlocks;
 
-impl Chore for StagedBlocks {
+impl RowChore for StagedBlocks {
     fn family(&self) -> Family {
         container::STAGING
     }

@@ -8,7 +8,7 @@ use contract::{ErrorCode, Refusal, Service};
 use engine::{Fault, GroupId, PartitionId, View, Write};
 use env::{Id, Timestamp};
 
-use super::snapshot::{self, load_snapshot, put_snapshot};
+use super::snapshot::{load_all, load_snapshot, put_snapshot, take_away_snapshot};
 use super::tree;
 use super::versions::At;
 use crate::checks::Expectation;
@@ -17,6 +17,7 @@ use crate::directory::{self, Named, load, put};
 use crate::etag::ETag;
 use crate::execute::{Command, Failure, Moment, Reader, Shell};
 use crate::gate::Held;
+use crate::kept::{Keepable, set_aside};
 use crate::key;
 use crate::lease::{self, Acted, LeaseAction, LeaseState};
 use crate::record::share::{Protocol, RootSquash, ShareTier};
@@ -48,6 +49,19 @@ impl Named for ShareHead {
 
     fn decode(value: &[u8]) -> Result<Self, Fault> {
         Self::decode(value)
+    }
+}
+
+impl Keepable for ShareHead {
+    const ALREADY_EXISTS: ErrorCode = ErrorCode::ShareAlreadyExists;
+
+    fn release(&mut self) {
+        self.lease = None;
+    }
+
+    async fn take_along(reader: &Reader<'_>, incarnation: Id) -> Result<Vec<Write>, Fault> {
+        let snapshots = load_all(reader, incarnation).await?;
+        Ok(snapshots.iter().map(|(taken, _)| take_away_snapshot(incarnation, *taken)).collect())
     }
 }
 
@@ -138,7 +152,7 @@ pub async fn stats(
     Ok((found.head, used_bytes))
 }
 
-pub async fn used_bytes(shell: &Shell, group: &GroupId) -> Result<u64, Fault> {
+async fn used_bytes(shell: &Shell, group: &GroupId) -> Result<u64, Fault> {
     let view = shell.engine.view(&key::tree_partition(group)).await?;
     Ok(tree::state(&Reader::committed(view.as_ref())).await?.used_bytes)
 }
@@ -395,16 +409,16 @@ impl WithSnapshots {
     }
 }
 
-/// Takes a share away with its snapshots.
+/// Takes a share away with its snapshots, or keeps it for a while: then they stay where they are.
 struct DeleteShare {
     partition: PartitionId,
     expectation: Expectation,
     with: WithSnapshots,
+    kept_days: Option<u16>,
 }
 
 impl Command for DeleteShare {
-    type Records = (Option<ShareHead>, Vec<(Bytes, ShareSnapshot)>);
-    /// The incarnation whose group is left to be fenced.
+    type Records = (Option<ShareHead>, Vec<(Timestamp, ShareSnapshot)>);
     type Outcome = Id;
 
     fn partition(&self) -> &PartitionId {
@@ -414,7 +428,7 @@ impl Command for DeleteShare {
     async fn load(&self, reader: &Reader<'_>) -> Result<Self::Records, Fault> {
         let head: Option<ShareHead> = load(reader).await?;
         let snapshots = match &head {
-            Some(head) if head.snapshots > 0 => snapshot::load_all(reader, head.incarnation).await?,
+            Some(head) if head.snapshots > 0 => load_all(reader, head.incarnation).await?,
             _ => Vec::new(),
         };
         Ok((head, snapshots))
@@ -428,25 +442,35 @@ impl Command for DeleteShare {
     fn decide(&self, records: Self::Records, moment: Moment) -> Result<(Vec<Write>, Id), Refusal> {
         self.check(&records, moment.now)?;
         let (head, snapshots) = records;
-        let incarnation = head.ok_or(ErrorCode::ShareNotFound)?.incarnation;
-        let gone = |(key, _)| Write::Delete { family: key::directory::SNAPSHOT, key };
+        let head = head.ok_or(ErrorCode::ShareNotFound)?;
+        let incarnation = head.incarnation;
+        if let Some(days) = self.kept_days {
+            return Ok((set_aside(head, days, &moment), incarnation));
+        }
         let mut writes = vec![directory::take_away(), directory::tombstone(incarnation)];
-        writes.extend(snapshots.into_iter().map(gone));
+        writes.extend(snapshots.iter().map(|(taken, _)| take_away_snapshot(incarnation, *taken)));
         Ok((writes, incarnation))
     }
 }
 
-/// Delete Share. When it returns the name is free, and no write that was under way can still land.
+/// Delete Share; `kept_days` says for how long deleted ones can be restored. When it returns the name is free. Tells the sizes of its
+/// files together, if it is kept.
 pub async fn delete(
     shell: &Shell,
     account: &AccountName,
     name: &ShareName,
     expectation: Expectation,
     with: WithSnapshots,
-) -> Result<(), Failure> {
-    let command = DeleteShare { partition: partition(account, name), expectation, with };
+    kept_days: Option<u16>,
+) -> Result<Option<u64>, Failure> {
+    let command = DeleteShare { partition: partition(account, name), expectation, with, kept_days };
     let incarnation = shell.execute(&command).await?;
-    directory::finish_deletion(shell, Service::File, account, command.partition, incarnation).await
+    if kept_days.is_some() {
+        let group = key::contents_group(Service::File, account, incarnation);
+        return Ok(Some(used_bytes(shell, &group).await?));
+    }
+    directory::finish_deletion(shell, Service::File, account, command.partition, incarnation).await?;
+    Ok(None)
 }
 
 #[cfg(test)]

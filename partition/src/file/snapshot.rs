@@ -8,7 +8,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use contract::limits::SHARE_SNAPSHOTS_MAX;
 use contract::names::{AccountName, Metadata, ShareName};
 use contract::{ErrorCode, Refusal, Service};
-use engine::{Fault, PartitionId, Write};
+use engine::{Fault, PartitionId, Record, Write};
 use env::{Id, TICKS_PER_SECOND, Timestamp};
 
 use super::share::{self, Subject};
@@ -19,10 +19,13 @@ use crate::directory::{load, put};
 use crate::execute::{Command, Failure, Moment, Reader, Shell};
 use crate::key::{self, directory};
 use crate::record::share::SeenBy;
-use crate::record::{ShareHead, ShareSnapshot, ShareState};
+use crate::record::{ShareHead, ShareSnapshot, ShareState, corrupt};
 
-/// A snapshot must be noted this soon after its generation began; much later housekeeping takes the generation for a crash's.
+/// A snapshot must be noted this soon after its generation began.
 const NOTED_SECONDS_MAX: u64 = 600;
+/// A generation that no snapshot names after this long was left by a crash. Much longer than the other, so that a commit on its way
+/// arrives.
+pub const LOST_SECONDS_MIN: u64 = 3600;
 
 fn snapshot_key(incarnation: Id, taken: Timestamp) -> Bytes {
     let mut key = BytesMut::with_capacity(24);
@@ -40,11 +43,20 @@ pub async fn load_snapshot(
     record.map(|record| ShareSnapshot::decode(&record.value)).transpose()
 }
 
-/// All snapshots of a share with their keys, oldest first.
-pub async fn load_all(reader: &Reader<'_>, incarnation: Id) -> Result<Vec<(Bytes, ShareSnapshot)>, Fault> {
+/// All snapshots of a share and when they were taken, oldest first.
+pub async fn load_all(reader: &Reader<'_>, incarnation: Id) -> Result<Vec<(Timestamp, ShareSnapshot)>, Fault> {
     let range = key::beginning_with(&incarnation.0.to_be_bytes());
     let found = reader.scan(directory::SNAPSHOT, &range, SHARE_SNAPSHOTS_MAX).await?;
-    found.into_iter().map(|(key, record)| Ok((key, ShareSnapshot::decode(&record.value)?))).collect()
+    let read = |(key, record): (Bytes, Record)| {
+        let taken = key.get(16..).and_then(|ticks| ticks.try_into().ok()).map(u64::from_be_bytes);
+        let taken = taken.ok_or_else(|| corrupt("the key of a share's snapshot", &key))?;
+        Ok((Timestamp::from_ticks(taken), ShareSnapshot::decode(&record.value)?))
+    };
+    found.into_iter().map(read).collect()
+}
+
+pub fn take_away_snapshot(incarnation: Id, taken: Timestamp) -> Write {
+    Write::Delete { family: directory::SNAPSHOT, key: snapshot_key(incarnation, taken) }
 }
 
 pub fn put_snapshot(taken: Timestamp, snapshot: &ShareSnapshot) -> Write {
@@ -180,7 +192,7 @@ pub async fn delete(
 }
 
 /// Tells how many of them the tree still knew.
-async fn forget(shell: &Shell, partition: PartitionId, generations: Vec<u64>) -> Result<usize, Failure> {
+pub async fn forget(shell: &Shell, partition: PartitionId, generations: Vec<u64>) -> Result<usize, Failure> {
     match shell.execute(&ForgetGenerations { partition, generations }).await {
         // The share went, and its tree with it.
         Err(Failure::Gone) => Ok(0),
@@ -215,9 +227,9 @@ impl Command for DeleteSnapshot {
         self.check(&subject, moment.now)?;
         let mut head = subject.head.ok_or(ErrorCode::ShareNotFound)?;
         let generation = subject.snapshot.ok_or(ErrorCode::ShareSnapshotNotFound)?.generation;
-        let key = snapshot_key(head.incarnation, self.taken);
         head.snapshots = head.snapshots.saturating_sub(1);
-        Ok((vec![Write::Delete { family: directory::SNAPSHOT, key }, put(&head)], (head.incarnation, generation)))
+        let writes = vec![take_away_snapshot(head.incarnation, self.taken), put(&head)];
+        Ok((writes, (head.incarnation, generation)))
     }
 }
 

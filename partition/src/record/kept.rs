@@ -1,17 +1,18 @@
-//! A container that was deleted and is kept for a while.
+//! A container or share that was deleted and is kept for a while.
 
 use bytes::Bytes;
 use engine::Fault;
 use env::Timestamp;
 
-use super::{ContainerHead, FieldReader, FieldWriter, corrupt, read_u64};
+use super::{FieldReader, FieldWriter, corrupt, read_u64};
+use crate::directory::Named;
 
 const SHAPE: u8 = 16;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct KeptContainer {
-    /// As it was when it was deleted; it still names the group of its blobs.
-    pub head: ContainerHead,
+pub struct KeptHead<H> {
+    /// As it was when it was deleted; it still names the group of what it holds.
+    pub head: H,
     pub deleted: Timestamp,
     /// From here on it is gone, whether or not it has been swept.
     pub expires: Timestamp,
@@ -23,7 +24,7 @@ mod tag {
     pub const EXPIRES: u8 = 3;
 }
 
-impl KeptContainer {
+impl<H: Named> KeptHead<H> {
     pub fn is_expired(&self, now: Timestamp) -> bool {
         self.expires <= now
     }
@@ -36,22 +37,22 @@ impl KeptContainer {
         fields.finish()
     }
 
-    pub fn decode(value: &[u8]) -> Result<KeptContainer, Fault> {
-        Self::read(value).ok_or_else(|| corrupt("a container that is kept", value))
+    pub fn decode(value: &[u8]) -> Result<KeptHead<H>, Fault> {
+        Self::read(value).ok_or_else(|| corrupt("something that is kept after its deletion", value))
     }
 
-    fn read(value: &[u8]) -> Option<KeptContainer> {
+    fn read(value: &[u8]) -> Option<KeptHead<H>> {
         let mut fields = FieldReader::new(SHAPE, value)?;
         let (mut head, mut deleted, mut expires) = (None, None, None);
         while let Some((tag, value)) = fields.next()? {
             match tag {
-                tag::HEAD => head = Some(ContainerHead::decode(value).ok()?),
+                tag::HEAD => head = Some(H::decode(value).ok()?),
                 tag::DELETED => deleted = Some(Timestamp::from_ticks(read_u64(value)?)),
                 tag::EXPIRES => expires = Some(Timestamp::from_ticks(read_u64(value)?)),
                 _ => return None,
             }
         }
-        Some(KeptContainer { head: head?, deleted: deleted?, expires: expires? })
+        Some(KeptHead { head: head?, deleted: deleted?, expires: expires? })
     }
 }
 
@@ -59,12 +60,13 @@ impl KeptContainer {
 mod tests {
     use super::*;
     use crate::etag::ETag;
+    use crate::record::ContainerHead;
     use contract::names::Metadata;
     use env::Id;
 
     #[test]
     fn the_shape_round_trips_and_damage_is_a_fault() {
-        let kept = KeptContainer {
+        let kept = KeptHead {
             head: ContainerHead {
                 incarnation: Id(7),
                 etag: ETag(1),
@@ -77,15 +79,16 @@ mod tests {
             deleted: Timestamp::from_ticks(3),
             expires: Timestamp::from_ticks(4),
         };
+        let decode = KeptHead::<ContainerHead>::decode;
         let whole = kept.encode();
-        assert_eq!(KeptContainer::decode(&whole).expect("what was written"), kept);
+        assert_eq!(decode(&whole).expect("what was written"), kept);
         for at in 0..whole.len() {
             let mut bytes = whole.to_vec();
             bytes[at] ^= 0x80;
-            let _ = KeptContainer::decode(&bytes);
-            let _ = KeptContainer::decode(&whole[..at]);
+            let _ = decode(&bytes);
+            let _ = decode(&whole[..at]);
         }
-        assert!(KeptContainer::decode(b"").is_err());
+        assert!(decode(b"").is_err());
         assert!(!kept.is_expired(Timestamp::from_ticks(3)) && kept.is_expired(Timestamp::from_ticks(4)));
     }
 }

@@ -77,7 +77,7 @@ pub fn resource_name(request: &Request<'_>) -> Result<String, Refusal> {
         (Service::File | Service::Queue, _) if request.address.first.contains('/') => {
             Err(failed("The name of a share or queue has no slash."))
         }
-        (Service::File, "f") => Ok(path()),
+        (Service::File, "f") if request.resource() == Resource::File => Ok(path()),
         (Service::File, "s") | (Service::Queue, _) => Ok(request.address.first.clone()),
         (Service::Table, _) => {
             let name = required(request, "tn")?.to_ascii_lowercase();

@@ -1,15 +1,15 @@
 //! Containers on the wire.
 
 use contract::ErrorCode;
-use contract::Refusal;
 use contract::operations::Operation;
 use partition::blob::container::{self as model, CreateContainer, ReplaceInContainer, Replacement};
-use partition::blob::kept::{KeptVersion, RestoreContainer};
 use partition::blob::list;
+use partition::kept::Restore;
 use partition::record::ContainerHead;
 use partition::{Failure, Shell};
 
 use super::{acl, put_lease};
+use crate::kept::asked_version;
 use crate::request::Request;
 use crate::respond::{put_metadata, stamp};
 use crate::wire::Response;
@@ -69,26 +69,11 @@ pub async fn delete(shell: &Shell, request: &Request<'_>, row: &'static Operatio
 
 /// A container is restored under its own name alone.
 pub async fn restore(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {
-    const NAME: &str = "x-ms-deleted-container-name";
-    const VERSION: &str = "x-ms-deleted-container-version";
-    let required = |name: &'static str| request.header(name).ok_or(Refusal::missing_header(name));
-    let (name, given, version) = (request.container()?, required(NAME)?, required(VERSION)?);
-    if given != name.as_str() {
-        return Err(Refusal::bad_header(NAME, given).into());
-    }
-    let version = parse_version(version).ok_or_else(|| Refusal::bad_header(VERSION, version))?;
-    shell.execute(&RestoreContainer::new(&request.account.name, &name, version)).await?;
+    let name = request.container()?;
+    let headers = ["x-ms-deleted-container-name", "x-ms-deleted-container-version"];
+    let version = asked_version(request, headers, name.as_str())?;
+    shell.execute(&Restore::<ContainerHead>::new(&request.account.name, name.as_str(), version)).await?;
     Ok(Response::new(row.status))
-}
-
-/// `01DC5A6B9F3E2D10`
-pub fn version_text(version: KeptVersion) -> String {
-    format!("{:016X}", version.0)
-}
-
-pub fn parse_version(text: &str) -> Option<KeptVersion> {
-    let is_hex = text.len() == 16 && text.bytes().all(|b| b.is_ascii_hexdigit());
-    u64::from_str_radix(text, 16).ok().filter(|_| is_hex).map(KeptVersion)
 }
 
 fn stamped(row: &Operation, head: &ContainerHead) -> Response {

@@ -6,16 +6,16 @@ use contract::operations::Operation;
 use contract::{ApiVersion, Refusal};
 use env::Timestamp;
 use partition::blob::container;
-use partition::blob::kept::KeptVersion;
-use partition::blob::list::{self as model, Beside, Entry, ListedBlob, ListedContainer, Position, What};
-use partition::record::{BlobKind, PublicAccess};
+use partition::blob::list::{self as model, Beside, Entry, ListedBlob, Position, What};
+use partition::kept::{self, KeptVersion, ListedHead};
+use partition::record::{BlobKind, ContainerHead, PublicAccess};
 use partition::{Failure, Shell};
 
-use super::container::{parse_version, version_text};
 use super::tags::put_tags;
 use super::{immutability, kind_name, moment, refuse_unbuilt, tier};
 use crate::content::DEFAULT_CONTENT_TYPE;
 use crate::copied::list_copy;
+use crate::kept::{list_deletion, parse_version, version_text};
 use crate::lease::list_lease;
 use crate::listing::{includes, listing, put_metadata, put_parameters};
 use crate::request::Request;
@@ -43,8 +43,7 @@ pub async fn containers(shell: &Shell, request: &Request<'_>, row: &'static Oper
     let asks = |word: &str| request.query.words("include").any(|given| given == word);
     let (name, version) = container_start(request.query.get("marker").unwrap_or_default())?;
     let listing = listing(request, name, None)?;
-    let (containers, next) =
-        model::containers(shell, &request.account.name, &listing, version, asks("deleted")).await?;
+    let (containers, next) = kept::list(shell, &request.account.name, &listing, version, asks("deleted")).await?;
     let next = next.map(|place| if asks("deleted") { container_marker(&place) } else { place.0 });
 
     let mut xml = XmlWriter::new();
@@ -124,11 +123,11 @@ fn is_system(name: &str) -> bool {
 }
 
 /// The name to go on from; behind it, where a page ends among deleted containers of one name, which of them.
-fn container_marker((name, version): &model::Place) -> String {
+fn container_marker((name, version): &kept::Place) -> String {
     format!("{name}!{}", version_text(*version))
 }
 
-fn container_start(marker: &str) -> Result<model::Place, Refusal> {
+fn container_start(marker: &str) -> Result<kept::Place, Refusal> {
     let bad = || Refusal::bad_query("marker", marker, "Not a marker of this service.");
     match marker.split_once('!') {
         None => Ok((marker.to_string(), KeptVersion(0))),
@@ -136,8 +135,13 @@ fn container_start(marker: &str) -> Result<model::Place, Refusal> {
     }
 }
 
-fn put_container(xml: &mut XmlWriter, request: &Request<'_>, container: &ListedContainer, with_metadata: bool) {
-    let ListedContainer { name, head, deletion } = container;
+fn put_container(
+    xml: &mut XmlWriter,
+    request: &Request<'_>,
+    container: &ListedHead<ContainerHead>,
+    with_metadata: bool,
+) {
+    let ListedHead { name, head, deletion } = container;
     xml.open("Container").element("Name", name);
     if let Some(deletion) = deletion {
         xml.element("Version", &version_text(deletion.version)).element("Deleted", "true");
@@ -154,10 +158,7 @@ fn put_container(xml: &mut XmlWriter, request: &Request<'_>, container: &ListedC
     xml.element("HasImmutabilityPolicy", "false").element("HasLegalHold", "false");
     let immutable = if request.account.blob.immutable_storage { "true" } else { "false" };
     xml.element("ImmutableStorageWithVersioningEnabled", immutable);
-    if let Some(deletion) = deletion {
-        let days = deletion.expires.days_since(request.now);
-        xml.element("DeletedTime", &deletion.deleted.http_date()).element("RemainingRetentionDays", &days.to_string());
-    }
+    list_deletion(xml, deletion.as_ref(), request.now);
     xml.close("Properties");
     if with_metadata {
         put_metadata(xml, &head.metadata);

@@ -6,12 +6,14 @@ use partition::file::share::{
     self as model, Change, ChangeShare, CreateShare, LeaseShare, ShareProperties, WithSnapshots,
 };
 use partition::file::snapshot;
+use partition::kept::Restore;
 use partition::record::ShareHead;
 use partition::record::share::{Protocol, RootSquash, ShareTier};
 use partition::{Failure, Shell};
 
 use super::headers::refuse_sent;
 use crate::body::receive;
+use crate::kept::asked_version;
 use crate::lease::{action, answer, put_lease};
 use crate::policies;
 use crate::request::Request;
@@ -195,8 +197,21 @@ pub async fn delete(shell: &Shell, request: &Request<'_>, row: &'static Operatio
         (None, Some(text)) if text.eq_ignore_ascii_case("include-leased") => WithSnapshots::All,
         (_, Some(text)) => return Err(Refusal::bad_header(SNAPSHOTS, text).into()),
     };
-    model::delete(shell, account, &name, expectation, with).await?;
-    Ok(Response::new(row.status))
+    let kept_days = request.account.file.share_retention_days;
+    let used_bytes = model::delete(shell, account, &name, expectation, with, kept_days).await?;
+    let mut response = Response::new(row.status);
+    if let Some(bytes) = used_bytes {
+        response.header("x-ms-file-share-usage-bytes", bytes.to_string());
+    }
+    Ok(response)
+}
+
+pub async fn restore(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {
+    request.refuse_share_snapshot()?;
+    let name = request.share()?;
+    let version = asked_version(request, ["x-ms-deleted-share-name", "x-ms-deleted-share-version"], name.as_str())?;
+    let command = Restore::<ShareHead>::new(&request.account.name, name.as_str(), version);
+    Ok(stamped(row, &shell.execute(&command).await?))
 }
 
 fn stamped(row: &Operation, head: &ShareHead) -> Response {
