@@ -159,7 +159,7 @@ impl Edit<'_> {
     }
 
     /// Writes bytes from `first` on, where nothing is.
-    pub fn write(&mut self, body: u64, first: u64, count: u64, (bytes, slices): (Bytes, Vec<ExtentSlice>)) {
+    pub fn write_run(&mut self, body: u64, first: u64, count: u64, (bytes, slices): (Bytes, Vec<ExtentSlice>)) {
         let end = first + count - 1;
         let run = Run { begin: first, end, written: self.generation(), bytes, slices };
         self.put(share::RUN, run_key(body, end), None, run.value(), run.slices);

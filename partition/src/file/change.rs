@@ -33,7 +33,7 @@ pub struct ChangeNode {
 }
 
 impl Command for ChangeNode {
-    type Records = (Around, Known, Vec<Met>);
+    type Records = (Around, Known, Option<Vec<Met>>);
     type Outcome = Made;
 
     fn partition(&self) -> &PartitionId {
@@ -47,10 +47,11 @@ impl Command for ChangeNode {
         };
         let known = self.change.settings.load(reader, None).await?;
         let cut = match (around.place.node().map(|node| &node.kind), self.change.bytes) {
+            (Some(NodeKind::File { .. }), Some(0)) => body::load_few(reader, around.place.node()).await?,
             (Some(NodeKind::File { bytes, body }), Some(new)) if new < *bytes => {
-                body::overlapping(reader, &around.state, *body, new, bytes - 1).await?
+                Some(body::overlapping(reader, &around.state, *body, new, bytes - 1).await?)
             }
-            _ => Vec::new(),
+            _ => None,
         };
         Ok((around, known, cut))
     }
@@ -77,8 +78,14 @@ impl Command for ChangeNode {
         if let (NodeKind::File { bytes, body }, Some(new)) = (&mut node.kind, self.change.bytes)
             && *bytes != new
         {
-            if new < *bytes {
-                edit.carve(*body, &cut, new, *bytes - 1);
+            match cut {
+                // Nothing is left: content of its own begins, and the old one goes as that of a deleted file does.
+                cut if new == 0 => {
+                    edit.drop_content(&found.node, cut);
+                    *body = moment.tick;
+                }
+                Some(cut) => edit.carve(*body, &cut, new, *bytes - 1),
+                None => {}
             }
             edit.put_state(&self.target.resized(&state, *bytes, new)?);
             *bytes = new;

@@ -178,7 +178,7 @@ impl Command for CreateFile {
             }
         };
         if let Some(content) = self.content.as_ref().filter(|content| content.bytes() > 0) {
-            edit.write(moment.tick, 0, content.bytes(), content.stored());
+            edit.write_run(moment.tick, 0, content.bytes(), content.stored());
         }
         if old != self.bytes {
             edit.put_state(&self.target.resized(&state, old, self.bytes)?);

@@ -8,6 +8,7 @@
 //! What a record was in a generation: the first of its past states that was true that long, if it was there by then; otherwise what it
 //! is now, if it was there by then; otherwise nothing.
 
+use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -45,7 +46,7 @@ impl Versioned {
         Ok(Versioned { since: u64::from_be_bytes(since), value, slices: record.slices })
     }
 
-    fn write(self, family: Family, key: Bytes) -> Write {
+    fn into_write(self, family: Family, key: Bytes) -> Write {
         let mut value = BytesMut::with_capacity(8 + self.value.len());
         value.put_u64(self.since);
         value.put_slice(&self.value);
@@ -91,15 +92,16 @@ impl ShareState {
     }
 }
 
-/// The writes of one command on a tree: what they replace stays for the snapshots that see it.
+/// The writes of one command on a tree: what they replace stays for the snapshots that see it. A later write of a key stands for an
+/// earlier one.
 pub struct Edit<'a> {
     state: &'a ShareState,
-    writes: Vec<Write>,
+    writes: BTreeMap<(Family, Bytes), Write>,
 }
 
 impl<'a> Edit<'a> {
     pub fn new(state: &'a ShareState) -> Self {
-        Edit { state, writes: Vec::new() }
+        Edit { state, writes: BTreeMap::new() }
     }
 
     /// What is written belongs to this one.
@@ -112,40 +114,33 @@ impl<'a> Edit<'a> {
         if let Some(old) = old {
             self.keep(family, &key, old);
         }
-        self.forget(family, &key);
-        self.writes.push(Versioned { since: self.state.generation, value, slices }.write(family, key));
+        self.write(Versioned { since: self.state.generation, value, slices }.into_write(family, key));
     }
 
     pub fn delete(&mut self, family: Family, key: Bytes, old: &Versioned) {
         self.keep(family, &key, old);
-        self.writes.push(Write::Delete { family, key });
+        self.write(Write::Delete { family, key });
     }
 
     /// Writes a record that has no past.
     pub fn put_plain(&mut self, family: Family, key: Bytes, value: Bytes) {
-        self.writes.push(Write::Put { family, key, value, slices: Vec::new() });
+        self.write(Write::Put { family, key, value, slices: Vec::new() });
     }
 
     pub fn finish(self) -> Vec<Write> {
-        self.writes
+        self.writes.into_values().collect()
     }
 
     fn keep(&mut self, family: Family, key: &Bytes, old: &Versioned) {
         if self.state.is_seen_since(old.since) {
             let (family, key) = (past(family), past_key(key, self.state.generation - 1));
-            self.forget(family, &key);
-            self.writes.push(old.clone().write(family, key));
+            self.write(old.clone().into_write(family, key));
         }
     }
 
-    /// A batch writes each key once: a later write of it stands for an earlier one.
-    fn forget(&mut self, family: Family, key: &Bytes) {
-        let is_same = |write: &Write| match write {
-            Write::Put { family: its, key: its_key, .. } | Write::Delete { family: its, key: its_key } => {
-                *its == family && its_key == key
-            }
-        };
-        self.writes.retain(|write| !is_same(write));
+    fn write(&mut self, write: Write) {
+        let (Write::Put { family, key, .. } | Write::Delete { family, key }) = &write;
+        self.writes.insert((*family, key.clone()), write);
     }
 }
 
