@@ -107,6 +107,9 @@ async fn before(
     generation: u64,
     may_be_renamed: bool,
 ) -> Result<Option<(u64, u64)>, Failure> {
+    if !share::sees(view, generation).await? {
+        return Err(ErrorCode::PreviousSnapshotNotFound.into());
+    }
     let at = At::Generation(generation);
     let stored = get_at(view, at, key::share::NODE, &node_key(node.id)).await?;
     let Some(then) = stored.map(|stored| Node::decode(&stored.value)).transpose()? else { return Ok(None) };

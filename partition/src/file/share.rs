@@ -83,13 +83,10 @@ impl Found {
     /// The tree in one state. One that the snapshot has been deleted from may lack what the snapshot alone saw.
     pub async fn view(&self, shell: &Shell) -> Result<Box<dyn View>, Failure> {
         let view = shell.engine.view(&key::tree_partition(self.group())).await?;
-        if let At::Generation(asked) = self.at {
-            let state = tree::state(&Reader::committed(view.as_ref())).await?;
-            if state.snapshots.iter().all(|snapshot| snapshot.generation != asked) {
-                return Err(ErrorCode::ShareSnapshotNotFound.into());
-            }
+        match self.at {
+            At::Generation(asked) if !sees(view.as_ref(), asked).await? => Err(ErrorCode::ShareSnapshotNotFound.into()),
+            _ => Ok(view),
         }
-        Ok(view)
     }
 
     /// A refusal counts only if the share is still the one that was found.
@@ -101,6 +98,12 @@ impl Found {
     pub async fn still_there(&self, shell: &Shell) -> Result<(), Failure> {
         self.named.still_there(shell).await
     }
+}
+
+/// Does a snapshot see this generation of the tree? If not, what it was may be gone in part.
+pub async fn sees(view: &dyn View, generation: u64) -> Result<bool, Fault> {
+    let state = tree::state(&Reader::committed(view)).await?;
+    Ok(state.snapshots.iter().any(|snapshot| snapshot.generation == generation))
 }
 
 /// The share, or the snapshot of it that was taken at this moment.
