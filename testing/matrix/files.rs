@@ -2,8 +2,9 @@
 
 use contract::Service;
 use env::Timestamp;
+use partition::checks::Expectation;
 use partition::file::opens::{Access, Claim, Opening, ShareMode};
-use partition::file::share;
+use partition::file::{read, share};
 use partition::record::FileId;
 use testing::{Answer, Request, World};
 
@@ -429,4 +430,41 @@ async fn links_are_of_nfs_shares() {
     ] {
         assert_eq!(told(&world.send(&request).await), (409, "UnsupportedShareProtocol"), "{}", request.path);
     }
+}
+
+/// Promise E2: whatever happens to a file, a read that began ends with the version it began with; and a snapshot is one version.
+#[tokio::test]
+async fn a_read_goes_on_with_the_version_it_began_with() {
+    const PIECE: usize = 100_000;
+    let world = share(&[]).await;
+    assert_eq!(create(&world, "f", 3 * PIECE as u64).await.status, 201);
+    for (number, letter) in [b'a', b'b', b'c'].into_iter().enumerate() {
+        assert_eq!(write(&world, "f", (number * PIECE) as u64, &vec![letter; PIECE]).await.status, 201);
+    }
+    let account = http::account::Account::development().name;
+    let name = contract::names::ShareName::parse("share").expect("right");
+    let path = contract::names::FilePath::parse("f", false).expect("right");
+    let expectation = Expectation {
+        operation: Service::File.rows().iter().find(|row| row.id == contract::OperationId::GetFile).expect("its row"),
+        version: contract::ApiVersion::NEWEST_KNOWN,
+        conditions: Default::default(),
+        lease_id: None,
+        keeps_versions: false,
+    };
+    let shell = &world.app.shell;
+    let found = share::find(shell, &account, &name, None).await.expect("the share");
+    let (_, _, mut reader) = read::content(shell, &found, &path, &expectation, None).await.expect("a read");
+    let mut content = reader.next().await.expect("readable").expect("something").to_vec();
+    assert!(content.len() < 3 * PIECE);
+    // Overwritten, cut, replaced, deleted: none of it is seen.
+    assert_eq!(write(&world, "f", PIECE as u64, &vec![b'x'; PIECE]).await.status, 201);
+    let resize = file("PUT share/f?comp=properties").header("x-ms-content-length", "10");
+    assert_eq!(world.send(&resize).await.status, 200);
+    assert_eq!(create(&world, "f", 5).await.status, 201);
+    assert_eq!(world.send(&file("DELETE share/f")).await.status, 202);
+    while let Some(piece) = reader.next().await.expect("readable") {
+        content.extend_from_slice(&piece);
+    }
+    let expected: Vec<u8> = [b'a', b'b', b'c'].into_iter().flat_map(|letter| vec![letter; PIECE]).collect();
+    assert!(content == expected, "one version to its last byte");
 }
