@@ -11,6 +11,7 @@ pub mod lease;
 pub mod link;
 pub mod list;
 pub mod opens;
+pub mod permission;
 pub mod range;
 pub mod ranges;
 pub mod read;

@@ -6,6 +6,7 @@ use contract::roles::ROLES;
 use contract::{OperationId, Service};
 use env::{Clock, Timestamp};
 use http::account::{Account, BlobSettings};
+use partition::file::settings::default_permission;
 use testing::{Answer, Issuer, Outside, Request, World};
 
 /// Pages of `http://page` may ask for anything that the example of a preflight asks for.
@@ -410,6 +411,11 @@ pub fn example(row: &Operation) -> Request {
         SnapshotShare => file("PUT share?restype=share&comp=snapshot"),
         GetShareAcl => file("GET share?restype=share&comp=acl"),
         SetShareAcl => file("PUT share?restype=share&comp=acl").body("<SignedIdentifiers />"),
+        CreateSharePermission => {
+            file("PUT share?restype=share&comp=filepermission").body(r#"{"permission":"O:SYG:SYD:(A;;FA;;;SY)"}"#)
+        }
+        GetSharePermission => file("GET share?restype=share&comp=filepermission")
+            .header("x-ms-file-permission-key", default_permission(true).0.to_string()),
         GetShareStats => file("GET share?restype=share&comp=stats"),
         CreateDirectory => file("PUT share/new?restype=directory"),
         GetDirectoryProperties => file("GET share/d?restype=directory"),

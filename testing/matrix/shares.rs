@@ -194,7 +194,7 @@ async fn a_share_goes_with_its_snapshots_or_not_at_all() {
 
     let delete = |with: &str| file("DELETE tree?restype=share").header("x-ms-delete-snapshots", with);
     assert_eq!(refused(&world, delete("all")).await, code(400, "InvalidHeaderValue"));
-    assert_eq!(refused(&world, delete("include")).await, code(412, "LeaseIdMissing"));
+    assert_eq!(refused(&world, delete("include")).await, code(409, "DeleteShareWhenSnapshotLeased"));
     done(&world, delete("include-leased")).await;
     assert_eq!(refused(&world, at("GET tree?restype=share", &first)).await, code(404, "ShareNotFound"));
     let directory = key::directory_group(Service::File, &account());
@@ -539,4 +539,62 @@ async fn generations_that_were_lost() {
     tidy(&world, 100).await;
     assert_eq!(past(&world, &tree).await, [1, 1, 1]);
     assert_eq!(done(&world, at(&known)).await.text(), "behind");
+}
+
+const PERMISSION: &str = "O:SYG:SYD:(A;;FA;;;SY)(A;;0x1200a9;;;BU)";
+
+fn create_permission(document: &str) -> Request {
+    file("PUT tree?restype=share&comp=filepermission").body(document)
+}
+
+fn get_permission(key: &str) -> Request {
+    file("GET tree?restype=share&comp=filepermission").header("x-ms-file-permission-key", key)
+}
+
+/// One meaning, one key, one record, however it is written; and read back in either form.
+#[tokio::test]
+async fn permissions() {
+    let world = World::new().await;
+    create(&world, "tree").await;
+    let tree = group(&world, "tree").await;
+    let made = async |document: &str| {
+        let answer = done(&world, create_permission(document)).await;
+        assert!(answer.body.is_empty());
+        answer.header("x-ms-file-permission-key").expect("its key").to_string()
+    };
+    let key = made(&format!(r#"{{"permission":"{PERMISSION}"}}"#)).await;
+    let spelled = "D:(A;;FA;;;S-1-5-18)(A;;0x1200a9;;;S-1-5-32-545)O:S-1-5-18G:S-1-5-18";
+    assert_eq!(made(&format!(r#"{{"permission":"{spelled}","format":"SDDL"}}"#)).await, key);
+    let text = done(&world, get_permission(&key)).await;
+    assert_eq!(text.header("content-type"), Some("application/json"));
+    assert_eq!(text.text(), format!(r#"{{"permission":"{PERMISSION}S:NO_ACCESS_CONTROL","format":"sddl"}}"#));
+    let binary = done(&world, get_permission(&key).header("x-ms-file-permission-format", "binary")).await.text();
+    assert_eq!(made(&binary).await, key, "{binary}");
+    assert_eq!(rows(&world, &tree, share::PERMISSION).await, 1);
+
+    // What files and directories have is known by the same keys.
+    let put = file("PUT tree/d?restype=directory").header("x-ms-file-permission-key", &key);
+    assert_eq!(done(&world, put).await.header("x-ms-file-permission-key"), Some(key.as_str()));
+    let usual = done(&world, file("PUT tree/e?restype=directory")).await;
+    done(&world, get_permission(usual.header("x-ms-file-permission-key").expect("its key"))).await;
+
+    for (document, expected) in [
+        (r#"{"permission":"O:SYG:SY"}"#, "FileInvalidPermission"),
+        (r#"{"permission":"O:SYG:SYD:(A;;FA;;;SY)","format":"binary"}"#, "FileInvalidPermission"),
+        (r#"{"permission":"O:SYG:SYD:(A;;FA;;;SY)","format":"xml"}"#, "InvalidInput"),
+        (r#"{"permission":"O:SYG:SYD:(A;;FA;;;SY)","owner":"me"}"#, "InvalidInput"),
+        (r#"{"format":"sddl"}"#, "InvalidInput"),
+        ("", "InvalidInput"),
+    ] {
+        assert_eq!(refused(&world, create_permission(document)).await, code(400, expected), "{document}");
+    }
+    assert_eq!(refused(&world, get_permission("1*2")).await, code(400, "FileInvalidPermissionKey"));
+    assert_eq!(refused(&world, get_permission("12")).await, code(400, "InvalidHeaderValue"));
+    let unnamed = file("GET tree?restype=share&comp=filepermission");
+    assert_eq!(refused(&world, unnamed).await, code(400, "MissingRequiredHeader"));
+    let unknown = file("PUT tree/f?restype=directory").header("x-ms-file-permission-key", "1*2");
+    assert_eq!(refused(&world, unknown).await, code(400, "FileInvalidPermissionKey"));
+    done(&world, file("PUT nfs?restype=share").header("x-ms-enabled-protocols", "NFS")).await;
+    let nfs = file("PUT nfs?restype=share&comp=filepermission").body(format!(r#"{{"permission":"{PERMISSION}"}}"#));
+    assert_eq!(refused(&world, nfs).await, code(409, "UnsupportedShareProtocol"));
 }

@@ -10,7 +10,7 @@ use crate::blob::{
     acl, append, batch, block, change, container, copy, expiry, from_url, immutability, lease, list, page, read,
     snapshot, staging, tags, tier,
 };
-use crate::file::{self, share, shares};
+use crate::file::{self, permission, share, shares};
 use crate::queue::{self, messages};
 use crate::request::Request;
 use crate::service;
@@ -135,6 +135,8 @@ pub async fn dispatch(
         RestoreShare => share::restore(shell, request, row).await,
         GetShareAcl => share::acl(shell, request, row).await,
         SetShareAcl => share::set_acl(shell, request, row, body).await,
+        CreateSharePermission => permission::create(shell, request, row, body).await,
+        GetSharePermission => permission::get(shell, request, row).await,
         GetShareStats => share::stats(shell, request, row).await,
         AcquireShareLease | RenewShareLease | ChangeShareLease | ReleaseShareLease | BreakShareLease => {
             share::lease(shell, request, row).await

@@ -7,6 +7,7 @@ pub mod headers;
 pub mod lease;
 pub mod link;
 pub mod list;
+pub mod permission;
 pub mod range;
 pub mod ranges;
 pub mod read;

@@ -111,9 +111,7 @@ impl Settings {
 
     pub fn check(&self, known: &Known) -> Result<(), Refusal> {
         match &self.permission {
-            Permission::Known(key) if !known.is_known => {
-                Err(Refusal::bad_header("x-ms-file-permission-key", key.to_string()))
-            }
+            Permission::Known(_) if !known.is_known => Err(ErrorCode::FileInvalidPermissionKey.into()),
             _ => Ok(()),
         }
     }

@@ -406,7 +406,7 @@ impl WithSnapshots {
         let is_leased = |head: &ShareHead| LeaseState::of(head.lease.as_ref(), now).is_locked();
         match self {
             WithSnapshots::Refused if snapshots.next().is_some() => Err(ErrorCode::ShareHasSnapshots.into()),
-            WithSnapshots::Unleased if snapshots.any(is_leased) => Err(ErrorCode::LeaseIdMissing.into()),
+            WithSnapshots::Unleased if snapshots.any(is_leased) => Err(ErrorCode::DeleteShareWhenSnapshotLeased.into()),
             _ => Ok(()),
         }
     }
@@ -545,7 +545,7 @@ mod tests {
             (Refused, vec![&free], Some(ErrorCode::ShareHasSnapshots)),
             (Unleased, vec![], None),
             (Unleased, vec![&free, &broken], None),
-            (Unleased, vec![&free, &leased], Some(ErrorCode::LeaseIdMissing)),
+            (Unleased, vec![&free, &leased], Some(ErrorCode::DeleteShareWhenSnapshotLeased)),
             (All, vec![&free, &leased], None),
         ] {
             let judged = with.judge(snapshots.iter().copied(), now);

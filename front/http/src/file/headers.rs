@@ -21,7 +21,7 @@ use crate::wire::Response;
 
 const ATTRIBUTES: &str = "x-ms-file-attributes";
 const PERMISSION: &str = "x-ms-file-permission";
-const PERMISSION_KEY: &str = "x-ms-file-permission-key";
+pub const PERMISSION_KEY: &str = "x-ms-file-permission-key";
 const FORMAT: &str = "x-ms-file-permission-format";
 const CREATED: &str = "x-ms-file-creation-time";
 const WRITTEN: &str = "x-ms-file-last-write-time";
@@ -130,7 +130,7 @@ fn permission(request: &Request<'_>, about: About) -> Result<Permission, Refusal
             if text.len() > limits::FILE_PERMISSION_HEADER_BYTES_MAX {
                 return Err(ErrorCode::FileInvalidPermission.into());
             }
-            let descriptor = descriptor(text, request.header(FORMAT))?;
+            let descriptor = Format::asked(request)?.unwrap_or_default().read(text)?;
             let descriptor = if about.is_new() { descriptor.as_created() } else { descriptor.as_set() };
             Ok(Permission::Given(descriptor))
         }
@@ -138,17 +138,47 @@ fn permission(request: &Request<'_>, about: About) -> Result<Permission, Refusal
     }
 }
 
-/// A security descriptor as text, or as Base64 of its bytes.
-pub fn descriptor(text: &str, format: Option<&str>) -> Result<SecurityDescriptor, Refusal> {
-    let descriptor = match format {
-        None => SecurityDescriptor::parse_sddl(text),
-        Some(format) if format.eq_ignore_ascii_case("sddl") => SecurityDescriptor::parse_sddl(text),
-        Some(format) if format.eq_ignore_ascii_case("binary") => {
-            STANDARD.decode(text).ok().and_then(|bytes| SecurityDescriptor::parse_binary(&bytes))
+/// How a security descriptor is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Format {
+    #[default]
+    Sddl,
+    /// Base64 of its bytes.
+    Binary,
+}
+
+impl Format {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Format::Sddl => "sddl",
+            Format::Binary => "binary",
         }
-        Some(format) => return Err(Refusal::bad_header(FORMAT, format)),
-    };
-    descriptor.ok_or_else(|| ErrorCode::FileInvalidPermission.into())
+    }
+
+    pub fn parse(text: &str) -> Option<Format> {
+        [Format::Sddl, Format::Binary].into_iter().find(|format| format.name().eq_ignore_ascii_case(text))
+    }
+
+    /// The one that the header names.
+    pub fn asked(request: &Request<'_>) -> Result<Option<Format>, Refusal> {
+        let parse = |text: &str| Format::parse(text).ok_or_else(|| Refusal::bad_header(FORMAT, text));
+        request.header(FORMAT).map(parse).transpose()
+    }
+
+    pub fn read(self, text: &str) -> Result<SecurityDescriptor, Refusal> {
+        let descriptor = match self {
+            Format::Sddl => SecurityDescriptor::parse_sddl(text),
+            Format::Binary => STANDARD.decode(text).ok().and_then(|bytes| SecurityDescriptor::parse_binary(&bytes)),
+        };
+        descriptor.ok_or_else(|| ErrorCode::FileInvalidPermission.into())
+    }
+
+    pub fn write(self, descriptor: &SecurityDescriptor) -> String {
+        match self {
+            Format::Sddl => descriptor.to_sddl(),
+            Format::Binary => STANDARD.encode(descriptor.to_binary()),
+        }
+    }
 }
 
 fn number(name: &'static str, text: &str) -> Result<u32, Refusal> {
