@@ -66,7 +66,8 @@ def certificate(directory):
     """A certificate for this machine, signed by itself: the paths of it and of its key."""
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
-    names = [x509.DNSName("localhost"), x509.DNSName("*.blob.localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+    names = [x509.DNSName(name) for name in ("localhost", "*.blob.localhost", "*.file.localhost")]
+    names.append(x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
     now = datetime.datetime.now(datetime.timezone.utc)
     made = (
         x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())

@@ -23,14 +23,28 @@ pub fn table_endpoint() -> String {
     std::env::var("LAZULI_TABLE_ENDPOINT").expect("LAZULI_TABLE_ENDPOINT names the server; see ../with-server")
 }
 
+/// For example `http://127.0.0.1:10003/devstoreaccount1`.
+pub fn file_endpoint() -> String {
+    std::env::var("LAZULI_FILE_ENDPOINT").expect("LAZULI_FILE_ENDPOINT names the server; see ../with-server")
+}
+
 /// The other ways to the Blob service: host style, and both styles over https where a server speaks it (../with-server --tokens).
 pub fn other_endpoints() -> Vec<String> {
+    other_ways("blob", &endpoint(), "LAZULI_TOKENS_ENDPOINT")
+}
+
+/// The same for the File service.
+pub fn other_file_endpoints() -> Vec<String> {
+    other_ways("file", &file_endpoint(), "LAZULI_TOKENS_FILE_ENDPOINT")
+}
+
+fn other_ways(service: &str, plain: &str, secure: &str) -> Vec<String> {
     let host_style = |scheme: &str, url: &str| {
         let port = url.rsplit(':').next().and_then(|rest| rest.split('/').next()).expect("a port").to_string();
-        format!("{scheme}://{ACCOUNT}.blob.localhost:{port}")
+        format!("{scheme}://{ACCOUNT}.{service}.localhost:{port}")
     };
-    let mut all = vec![host_style("http", &endpoint())];
-    if let Ok(secure) = std::env::var("LAZULI_TOKENS_ENDPOINT") {
+    let mut all = vec![host_style("http", plain)];
+    if let Ok(secure) = std::env::var(secure) {
         all.push(host_style("https", &secure));
         all.push(secure);
     }
@@ -42,7 +56,10 @@ pub fn other_endpoints() -> Vec<String> {
 pub fn http(agent: &str) -> reqwest::Client {
     provide_tls();
     let here = ([127, 0, 0, 1], 0).into(); // the port is the URL's
-    let mut builder = reqwest::Client::builder().user_agent(agent).resolve(&format!("{ACCOUNT}.blob.localhost"), here);
+    let mut builder = reqwest::Client::builder().user_agent(agent);
+    for service in ["blob", "file"] {
+        builder = builder.resolve(&format!("{ACCOUNT}.{service}.localhost"), here);
+    }
     if let Ok(path) = std::env::var("LAZULI_CERTIFICATE") {
         let pem = std::fs::read(path).expect("LAZULI_CERTIFICATE is a file");
         builder = builder.tls_certs_merge([reqwest::Certificate::from_pem(&pem).expect("a certificate")]);
@@ -78,7 +95,15 @@ pub fn on_azurite() -> bool {
 
 /// For the clients that cannot make containers.
 pub async fn make_container(endpoint: &str, name: &str) {
-    let url = format!("{endpoint}/{name}?restype=container&{}", account_sas("c"));
+    make(format!("{endpoint}/{name}?restype=container&{}", account_sas("c"))).await;
+}
+
+/// For the clients that cannot make shares.
+pub async fn make_share(endpoint: &str, name: &str) {
+    make(format!("{endpoint}/{name}?restype=share&{}", sas("f", "c"))).await;
+}
+
+async fn make(url: String) {
     let request = http("").put(url).header("x-ms-version", "2021-12-02").header("content-length", "0");
     let answer = request.send().await.expect("an answer");
     assert_eq!(answer.status().as_u16(), 201, "{answer:?}");
