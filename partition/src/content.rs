@@ -272,13 +272,14 @@ impl ContentReader {
         let (mut parts, mut filling) = (Vec::new(), None);
         while let Some(Stretch { zeros, content }) = self.next_stretch(HOLE_BYTES_MIN).await? {
             fill(engine.as_ref(), &mut filling, zeros, &mut parts).await?;
-            let content = match content {
+            match content {
+                Content::Inline(bytes) if bytes.is_empty() => {}
                 Content::Inline(mut bytes) => {
-                    Content::receive_extents(engine.as_ref(), &mut Held(&mut bytes)).await.map_err(fault)?
+                    let pin = write_one(engine.as_ref(), &mut Held(&mut bytes)).await?;
+                    parts.push((pin.clone(), ExtentSlice::whole(pin.extent())));
                 }
-                content => content,
-            };
-            content.into_parts().into_iter().for_each(|part| push_part(&mut parts, part));
+                content => content.into_parts().into_iter().for_each(|part| push_part(&mut parts, part)),
+            }
         }
         Ok(Content::Shared { parts, bytes })
     }
@@ -369,6 +370,12 @@ fn push_part(parts: &mut Vec<SharedPart>, (pin, slice): SharedPart) {
     }
 }
 
+/// Writes what is more than nothing and fits into an extent.
+async fn write_one(engine: &dyn Engine, source: &mut dyn Source) -> Result<Pin, Fault> {
+    let pin = engine.write_extent(source, EXTENT_BYTES_MAX).await.map_err(fault)?;
+    pin.ok_or_else(|| Fault::Other { doing: "writing an extent".into(), detail: "there was nothing to write".into() })
+}
+
 /// Names an extent of zeros until there are so many. `filling` is the one that is named, written when one as large is first needed.
 async fn fill(
     engine: &dyn Engine,
@@ -380,10 +387,7 @@ async fn fill(
         let wanted = zeros.min(EXTENT_BYTES_MAX);
         let pin = match filling.take().filter(|pin| pin.extent().bytes >= wanted) {
             Some(pin) => pin,
-            None => match engine.write_extent(&mut ZerosSource(wanted), wanted).await.map_err(fault)? {
-                Some(pin) => pin,
-                None => return Err(Fault::Other { doing: "writing zeros".into(), detail: "no extent".into() }),
-            },
+            None => write_one(engine, &mut ZerosSource(wanted)).await?,
         };
         parts.push((pin.clone(), ExtentSlice { extent: pin.extent(), offset: 0, bytes: wanted }));
         *filling = Some(pin);

@@ -78,6 +78,21 @@ pub fn must_be_pending(copy: Option<&CopyState>, id: Id) -> Result<&CopyState, R
     }
 }
 
+/// What reading the source would answer, as the copy's own refusal.
+pub fn of_source(refusal: &Refusal) -> Refusal {
+    cannot_verify(refusal.status, Some(refusal.code.name()), refusal.message())
+}
+
+/// CannotVerifyCopySource with the source's own status.
+pub fn cannot_verify(status: u16, code: Option<&str>, message: &str) -> Refusal {
+    let refusal = Refusal::from(ErrorCode::CannotVerifyCopySource).status(status).saying(message);
+    let refusal = refusal.header("x-ms-copy-source-status-code", status.to_string());
+    match code {
+        Some(code) => refusal.header("x-ms-copy-source-error-code", code),
+        None => refusal,
+    }
+}
+
 /// Puts or removes the note on a pending copy.
 pub struct NoteCopy {
     partition: PartitionId,

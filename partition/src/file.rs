@@ -5,12 +5,14 @@
 
 pub mod body;
 pub mod change;
+pub mod copy;
 pub mod create;
 pub mod delete;
 pub mod lease;
 pub mod link;
 pub mod list;
 pub mod opens;
+pub mod pending;
 pub mod permission;
 pub mod range;
 pub mod ranges;

@@ -15,6 +15,7 @@ use crate::blob::expiry::ExpiredBlobs;
 use crate::blob::staging::StagedBlocks;
 use crate::directory::{self, Named};
 use crate::execute::{Failure, Shell};
+use crate::file::copy::StagedContents;
 use crate::file::sweep::{LostGenerations, Orphans, Past};
 use crate::kept::Overdue;
 use crate::key;
@@ -107,8 +108,8 @@ const CHORES: [Chores; 2] = [
     Chores {
         service: Service::File,
         of_directory: &[&Overdue::<ShareHead>::new()],
-        // What the first forgets the others give back.
-        of_each: &[&LostGenerations, &Orphans, &Past::ENTRIES, &Past::NODES, &Past::RUNS],
+        // What the first two forget the others give back.
+        of_each: &[&LostGenerations, &StagedContents, &Orphans, &Past::ENTRIES, &Past::NODES, &Past::RUNS],
     },
 ];
 

@@ -121,6 +121,10 @@ pub mod share {
     pub const ORPHAN: Family = Family(8);
     /// One record per security descriptor; 16 bytes of its key.
     pub const PERMISSION: Family = Family(9);
+    /// One record per content that is being copied together and that no file has yet; the key is the content's id.
+    pub const STAGED: Family = Family(10);
+    /// Which file a copy from outside is made to; the key is the copy's id.
+    pub const COPYING: Family = Family(11);
 }
 
 pub fn system_group() -> GroupId {

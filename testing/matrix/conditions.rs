@@ -168,10 +168,10 @@ async fn lease_ids_are_checked_where_the_row_says() {
 #[tokio::test]
 async fn leases_hold_where_the_row_says() {
     let other = LEASE_ID.replace('0', "1");
-    // Copy Blob wants a lease without end, and a blob that a copy is made to cannot be leased: `copies.rs`, `outside.rs`. A link is
-    // made where nothing is, so there is nothing leased.
-    use OperationId::{AbortCopyBlob, CopyBlob, CreateHardLink, CreateSymbolicLink};
-    let apart = [CopyBlob, AbortCopyBlob, CreateSymbolicLink, CreateHardLink];
+    // Copy Blob wants a lease without end, and what a copy is made to cannot be leased: `copies.rs`, `outside.rs`. A link is made where
+    // nothing is, so there is nothing leased.
+    use OperationId::{AbortCopyBlob, AbortCopyFile, CopyBlob, CreateHardLink, CreateSymbolicLink};
+    let apart = [CopyBlob, AbortCopyBlob, AbortCopyFile, CreateSymbolicLink, CreateHardLink];
     let leased = |row: &&Operation| matches!(row.lease, LeaseCheck::IfGiven | LeaseCheck::IfLeased);
     for row in built().filter(leased).filter(|row| !apart.contains(&row.id)) {
         let needed = row.lease == LeaseCheck::IfLeased;

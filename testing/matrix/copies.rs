@@ -1,18 +1,12 @@
 //! Copies: of our own without moving a byte, from outside only what is allowed, and what each refuses.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use engine::memory::MemoryEngine;
-use engine::{
-    Batch, BoxFuture, CommitError, Engine, Extent, ExtentError, ExtentSlice, Fault, GroupId, GroupRange, Page,
-    PartitionId, Pin, Revision, Source, View,
-};
 use env::Clock;
 use http::account::Account;
-use testing::{AccountSas, Answer, Request, World};
+use testing::{AccountSas, Answer, Counting, Request, World, query};
 
 const HOST: &str = "http://127.0.0.1:10000/devstoreaccount1";
 
@@ -274,19 +268,7 @@ async fn sources_are_authorized_as_reads() {
     let world = world().await;
     world.app.set_accounts(vec![Account::development(), Account::new("other", &["a2V5"]).expect("right")]);
     let now = world.clock.now();
-    let url = |path: &str, sas: &AccountSas| {
-        let query: Vec<String> = sas
-            .parameters()
-            .iter()
-            .map(|(name, value)| {
-                format!(
-                    "{name}={}",
-                    value.replace('+', "%2B").replace('/', "%2F").replace('=', "%3D").replace(':', "%3A")
-                )
-            })
-            .collect();
-        format!("{HOST}/{path}?{}", query.join("&"))
-    };
+    let url = |path: &str, sas: &AccountSas| format!("{HOST}/{path}?{}", query(&sas.parameters()));
     let reads = AccountSas { permissions: "r".into(), ..AccountSas::all(now) };
     let writes = AccountSas { permissions: "w".into(), ..AccountSas::all(now) };
     type Make = fn(&str, &str) -> Request;
@@ -643,49 +625,13 @@ async fn overwriting_by_a_copy_keeps_what_was_there() {
     }
 }
 
-/// The memory engine, and how often bytes were written to it.
-struct Counting {
-    inner: MemoryEngine,
-    written: AtomicU64,
-}
-
-impl Engine for Counting {
-    fn view<'a>(&'a self, partition: &'a PartitionId) -> BoxFuture<'a, Result<Box<dyn View>, Fault>> {
-        self.inner.view(partition)
-    }
-    fn scan<'a>(&'a self, range: &'a GroupRange, limit: usize) -> BoxFuture<'a, Result<Page, Fault>> {
-        self.inner.scan(range, limit)
-    }
-    fn commit<'a>(&'a self, partition: &'a PartitionId, batch: Batch) -> BoxFuture<'a, Result<Revision, CommitError>> {
-        self.inner.commit(partition, batch)
-    }
-    fn write_extent<'a>(
-        &'a self,
-        source: &'a mut dyn Source,
-        bytes_max: u64,
-    ) -> BoxFuture<'a, Result<Option<Pin>, ExtentError>> {
-        self.written.fetch_add(1, Ordering::SeqCst);
-        self.inner.write_extent(source, bytes_max)
-    }
-    fn read_extent(&self, slice: ExtentSlice) -> BoxFuture<'_, Result<bytes::Bytes, Fault>> {
-        self.written.fetch_add(1 << 32, Ordering::SeqCst);
-        self.inner.read_extent(slice)
-    }
-    fn pin(&self, extent: Extent) -> Pin {
-        self.inner.pin(extent)
-    }
-    fn fence<'a>(&'a self, group: &'a GroupId) -> BoxFuture<'a, Result<(), Fault>> {
-        self.inner.fence(group)
-    }
-}
-
 #[tokio::test]
 async fn copies_of_our_own_move_no_bytes() {
-    let engine = Arc::new(Counting { inner: MemoryEngine::new(), written: AtomicU64::new(0) });
+    let engine = Arc::new(Counting::default());
     let content: String = (0..2_000_000).map(|n| format!("{n};")).collect();
     let world = filled(World::over(engine.clone()).await, content.clone()).await;
     ok(&world, &Request::new("PUT box/log").header("x-ms-blob-type", "AppendBlob")).await;
-    let before = engine.written.load(Ordering::SeqCst);
+    let before = engine.touched();
     for request in [
         copy("box/a", "box/source"),
         copy_now("box/b", "open/source"),
@@ -696,7 +642,7 @@ async fn copies_of_our_own_move_no_bytes() {
     ] {
         ok(&world, &request).await;
     }
-    assert_eq!(engine.written.load(Ordering::SeqCst), before);
+    assert_eq!(engine.touched(), before);
     // The source may go: its extents are the copies', too.
     ok(&world, &Request::new("DELETE box/source")).await;
     ok(&world, &Request::new("DELETE open/source")).await;

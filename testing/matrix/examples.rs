@@ -48,12 +48,16 @@ pub async fn world() -> World {
     ] {
         assert_eq!(world.send(&request).await.status, 201);
     }
+    let ports = [(Service::Blob, 10000), (Service::File, 10003)];
+    world.app.set_listening(ports.map(|(service, port)| (service, ([127, 0, 0, 1], port).into())).to_vec());
     world.clock.advance_seconds(10);
     world
 }
 
 /// What copies are made of.
 const SOURCE: &str = "http://127.0.0.1:10000/devstoreaccount1/open/source";
+/// The same for requests to another service: all are sent to one host, which stands for the service that is asked.
+const SOURCE_ELSEWHERE: &str = "http://localhost:10000/devstoreaccount1/open/source";
 
 /// The world with a blob of the type that the row works on.
 pub async fn world_of(row: &Operation) -> World {
@@ -141,12 +145,13 @@ pub async fn prepared(row: &Operation) -> World {
     if row.lease == LeaseCheck::Acts && !acquires {
         lease(&world, row).await;
     }
-    if row.id == OperationId::AbortCopyBlob {
+    if matches!(row.id, OperationId::AbortCopyBlob | OperationId::AbortCopyFile) {
         // Nobody runs it: it stays pending.
         let outside = Outside::serve("content").await;
         outside.allow(&world);
-        let start = Request::new("PUT box/b").header("x-ms-copy-source", outside.url("content"));
-        let answer = world.send(&start).await;
+        let of_blob = row.id == OperationId::AbortCopyBlob;
+        let start = if of_blob { Request::new("PUT box/b") } else { file("PUT share/f") };
+        let answer = world.send(&start.header("x-ms-copy-source", outside.url("content"))).await;
         assert_eq!(answer.header("x-ms-copy-id"), Some(COPY_ID), "{}", answer.text());
     }
     world
@@ -440,6 +445,13 @@ pub fn example(row: &Operation) -> Request {
         PutRange => {
             file("PUT share/f?comp=range").header("x-ms-write", "update").header("x-ms-range", "bytes=1-2").body("hi")
         }
+        PutRangeFromUrl => file("PUT share/f?comp=range")
+            .header("x-ms-write", "update")
+            .header("x-ms-range", "bytes=1-2")
+            .header("x-ms-source-range", "bytes=5-6")
+            .header("x-ms-copy-source", SOURCE_ELSEWHERE),
+        CopyFile => file("PUT share/f").header("x-ms-copy-source", SOURCE_ELSEWHERE),
+        AbortCopyFile => file(&format!("PUT share/f?comp=copy&copyid={COPY_ID}")).header("x-ms-copy-action", "abort"),
         ListRanges => file("GET share/f?comp=rangelist"),
         ListHandles => file("GET share/f?comp=listhandles"),
         ForceCloseHandles => file("PUT share/f?comp=forceclosehandles").header("x-ms-handle-id", "*"),

@@ -10,6 +10,7 @@ mod copies;
 mod cors;
 mod encryption;
 mod examples;
+mod file_copies;
 mod files;
 mod held;
 mod kept;

@@ -6,7 +6,7 @@ use crate::examples::{everything, world};
 
 const WORDS: &str = "XSM/1.0; properties=crc64";
 
-fn crc(bytes: &[u8]) -> [u8; 8] {
+pub fn crc(bytes: &[u8]) -> [u8; 8] {
     // Bit by bit, so that it shares nothing with the server's.
     let mut crc = u64::MAX;
     for byte in bytes {

@@ -1,6 +1,7 @@
 //! The server in a box: the real front end, rules and turns over any engine, with a clock and ids that a test scripts. A request goes
 //! in as bytes and its answer comes out as bytes, through the same connection code that a socket would have.
 
+mod counting;
 pub mod fuzz;
 mod issuer;
 mod outside;
@@ -11,8 +12,9 @@ pub mod shapes;
 pub mod sim;
 mod world;
 
+pub use counting::Counting;
 pub use issuer::{Issuer, PRINCIPAL, TENANT};
 pub use outside::Outside;
-pub use request::{ACCOUNT, Answer, KEY, Request, sign};
+pub use request::{ACCOUNT, Answer, KEY, Request, query, sign};
 pub use sas::{AccountSas, DelegationKey, ServiceSas};
 pub use world::World;

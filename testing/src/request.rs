@@ -22,6 +22,7 @@ pub struct Request {
     pub query: Vec<(String, String)>,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
+    pub account: String,
     pub key: String,
     /// False for requests that bring a SAS or nothing.
     pub signed: bool,
@@ -43,6 +44,7 @@ impl Request {
             query: query.split('&').filter(|part| !part.is_empty()).map(pair).collect(),
             headers: Vec::new(),
             body: Vec::new(),
+            account: ACCOUNT.to_string(),
             key: KEY.to_string(),
             signed: true,
         }
@@ -71,6 +73,13 @@ impl Request {
 
     pub fn unsigned(mut self) -> Request {
         self.signed = false;
+        self
+    }
+
+    /// The same of another account.
+    pub fn to(mut self, account: &str, key: &str) -> Request {
+        self.path = self.path.replacen(&format!("/{}/", self.account), &format!("/{account}/"), 1);
+        (self.account, self.key) = (account.to_string(), key.to_string());
         self
     }
 
@@ -107,11 +116,10 @@ impl Request {
         }
         if self.signed {
             let signature = sign(&self.key, &self.string_to_sign(&headers));
-            headers.push(("Authorization".into(), format!("SharedKey {ACCOUNT}:{signature}")));
+            headers.push(("Authorization".into(), format!("SharedKey {}:{signature}", self.account)));
         }
-        let query: Vec<String> = self.query.iter().map(|(name, value)| format!("{name}={}", encode(value))).collect();
-        let question = if query.is_empty() { "" } else { "?" };
-        let mut text = format!("{} {}{question}{} HTTP/1.1\r\n", self.method, self.path, query.join("&"));
+        let question = if self.query.is_empty() { "" } else { "?" };
+        let mut text = format!("{} {}{question}{} HTTP/1.1\r\n", self.method, self.path, query(&self.query));
         text.push_str("Host: 127.0.0.1:10000\r\nConnection: close\r\n");
         for (name, value) in &headers {
             text.push_str(&format!("{name}: {value}\r\n"));
@@ -128,7 +136,7 @@ impl Request {
         if self.service == Service::Table {
             let comp = self.query.iter().find(|(name, _)| name == "comp").map(|(_, value)| format!("?comp={value}"));
             let (md5, kind, date) = (value("content-md5"), value("content-type"), value("x-ms-date"));
-            let resource = format!("/{ACCOUNT}{}{}", self.path, comp.unwrap_or_default());
+            let resource = format!("/{}{}{}", self.account, self.path, comp.unwrap_or_default());
             return format!("{}\n{md5}\n{kind}\n{date}\n{resource}", self.method);
         }
         let length = if value("content-length") == "0" { "" } else { value("content-length") };
@@ -153,13 +161,19 @@ impl Request {
             .collect();
         ours.sort();
         lines.extend(ours.iter().map(|(name, value)| format!("{name}:{value}")));
-        lines.push(format!("/{ACCOUNT}{}", self.path));
+        lines.push(format!("/{}{}", self.account, self.path));
         let mut query: Vec<String> =
             self.query.iter().map(|(name, value)| format!("{}:{value}", name.to_ascii_lowercase())).collect();
         query.sort();
         lines.extend(query);
         lines.join("\n")
     }
+}
+
+/// Parameters as they stand in a URL.
+pub fn query(parameters: &[(String, String)]) -> String {
+    let part = |(name, value): &(String, String)| format!("{name}={}", encode(value));
+    parameters.iter().map(part).collect::<Vec<_>>().join("&")
 }
 
 pub fn sign(key: &str, text: &str) -> String {

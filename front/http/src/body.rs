@@ -46,6 +46,15 @@ pub fn empty_body(request: &Request<'_>) -> Result<(), Refusal> {
     }
 }
 
+/// The content is the source's: a body is a misunderstanding.
+pub fn refuse_body(request: &Request<'_>) -> Result<(), Refusal> {
+    match request.head.body {
+        BodyKind::Absent | BodyKind::Length(0) => Ok(()),
+        BodyKind::Length(bytes) => Err(Refusal::bad_header("Content-Length", bytes.to_string())),
+        BodyKind::Chunked => Err(Refusal::bad_header("Transfer-Encoding", "chunked")),
+    }
+}
+
 /// A body of known or chunked length, of at most so many bytes; and how it is framed, if it is.
 pub fn limit_body(request: &Request<'_>, body: &mut Body<'_>, bytes_max: u64) -> Result<Option<Framing>, Refusal> {
     let framing = Framing::parse(request)?;

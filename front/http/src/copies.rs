@@ -1,20 +1,21 @@
-//! Copies from outside that run in the background: each is read to its end and then becomes the blob in one commit.
+//! Copies from outside that run in the background: each is read to its end and then becomes the blob or file in one commit.
 //!
 //! What is known of a copy is in its destination and in a note (`partition/copying.rs`), so the server may stop at any time: the next
-//! start finds the note and begins to read again. A copy that is aborted meanwhile, or whose container is deleted, is noticed at the next
+//! start finds the note and begins to read again. A copy that is aborted meanwhile, or whose container or share is deleted, is noticed at the next
 //! report and read no further.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use contract::limits::{COPY_PENDING_SECONDS_MAX, COPY_REPORT_BYTES};
+use contract::limits::{COPY_PENDING_SECONDS_MAX, COPY_REPORT_BYTES, FILE_BYTES_MAX};
 use contract::names::{AccountName, BlobName};
 use engine::{BoxFuture, ExtentError, GroupId, Source, SourceError};
 use env::{Id, Timestamp};
 use partition::blob::copy::{SourceExpectation, condition_failed};
 use partition::blob::{Attributes, pending as blob};
 use partition::copying::{NoteCopy, Step, noted};
+use partition::file::pending as file;
 use partition::record::note::PendingCopy;
 use partition::{Content, Failure, Shell};
 use tokio::sync::{Semaphore, mpsc};
@@ -201,24 +202,43 @@ async fn make(app: &App, job: &Job) -> Result<(), Failure> {
 }
 
 /// What a copy becomes.
-struct Destination {
-    group: GroupId,
-    blob: BlobName,
+enum Destination {
+    Blob(GroupId, BlobName),
+    File(GroupId),
 }
 
 impl Destination {
     /// `None` if it can be none.
     fn of(note: &PendingCopy) -> Option<Destination> {
-        Some(Destination { group: note.group.clone(), blob: BlobName::parse(note.blob.as_deref()?).ok()? })
+        match &note.blob {
+            Some(blob) => Some(Destination::Blob(note.group.clone(), BlobName::parse(blob).ok()?)),
+            None => Some(Destination::File(note.group.clone())),
+        }
     }
 
     /// Is the copy still wanted?
     async fn is_pending(&self, shell: &Shell, id: Id) -> Result<bool, Failure> {
-        blob::is_pending(shell, &self.group, &self.blob, id).await
+        match self {
+            Destination::Blob(group, blob) => blob::is_pending(shell, group, blob, id).await,
+            Destination::File(group) => file::is_pending(shell, group, id).await,
+        }
     }
 
     async fn settle(&self, shell: &Shell, id: Id, step: Step) -> Result<(), Failure> {
-        shell.execute(&blob::SettleCopy::new(&self.group, &self.blob, id, step)).await.map(|_| ())
+        match self {
+            Destination::Blob(group, blob) => {
+                shell.execute(&blob::SettleCopy::new(group, blob, id, step)).await.map(|_| ())
+            }
+            Destination::File(group) => shell.execute(&file::SettleCopy::new(group, id, step)).await,
+        }
+    }
+
+    /// How large it may become.
+    fn bytes_max(&self) -> u64 {
+        match self {
+            Destination::Blob(..) => u64::MAX,
+            Destination::File(_) => FILE_BYTES_MAX,
+        }
     }
 }
 
@@ -251,6 +271,7 @@ async fn read(app: &App, job: &Job, destination: &Destination) -> Result<(Conten
     if opened.header("etag") != job.note.etag.as_deref() {
         return Err(Broken::Failed(when_reading(412, "SourceConditionNotMet", ": it was changed meanwhile")));
     }
+    opened.body.bytes_max = destination.bytes_max();
     let mut reported = Reported { body: &mut opened.body, shell: &app.shell, id: job.id, destination, last: 0 };
     let mut hashed = Hashed::new(&mut reported);
     match Content::receive(app.shell.engine.as_ref(), &mut hashed).await {
@@ -261,10 +282,15 @@ async fn read(app: &App, job: &Job, destination: &Destination) -> Result<(Conten
                 Failure::Refused(_) | Failure::Gone => Broken::NotWanted,
                 failure => Broken::Failure(failure),
             },
-            Err(error) => {
-                let why = error.downcast_ref::<BrokenOff>().map(|why| format!(": {why}")).unwrap_or_default();
-                Broken::Again(when_reading(500, "CannotVerifyCopySource", &why))
-            }
+            Err(error) => match error.downcast_ref::<BrokenOff>() {
+                Some(why @ BrokenOff::TooLarge) => {
+                    Broken::Failed(when_reading(413, "RequestBodyTooLarge", &format!(": {why}")))
+                }
+                why => {
+                    let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+                    Broken::Again(when_reading(500, "CannotVerifyCopySource", &why))
+                }
+            },
         }),
     }
 }

@@ -151,6 +151,8 @@ pub async fn dispatch(
         RenameDirectory | RenameFile => file::rename::rename(shell, request, row).await,
         ListDirectory => file::list::directory(shell, request, row).await,
         CreateFile => file::create::file(shell, request, row, grant, body).await,
+        CopyFile => file::copy::copy(app, request, row, credential, grant).await,
+        AbortCopyFile => file::copy::abort(shell, request, row).await,
         GetFile => file::read::get(shell, request, row, grant).await,
         GetFileProperties => file::read::properties_of_file(shell, request, row, grant).await,
         SetFileProperties => file::change::properties_of_file(shell, request, row).await,
@@ -161,6 +163,7 @@ pub async fn dispatch(
         GetSymbolicLink => file::link::get_symbolic(shell, request, row).await,
         CreateHardLink => file::link::create_hard(shell, request, row).await,
         PutRange => file::range::put(shell, request, row, body).await,
+        PutRangeFromUrl => file::range::put_from_url(app, request, row).await,
         AcquireFileLease | ChangeFileLease | ReleaseFileLease | BreakFileLease => {
             file::lease::lease(shell, request, row).await
         }

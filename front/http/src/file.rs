@@ -1,6 +1,7 @@
 //! The File service on the wire: requests to commands, outcomes to answers.
 
 pub mod change;
+pub mod copy;
 pub mod create;
 pub mod handles;
 pub mod headers;

@@ -23,11 +23,7 @@ pub struct Expected {
 impl Expected {
     pub fn parse(request: &Request<'_>) -> Result<Expected, Refusal> {
         let md5 = request.header("content-md5").map(parse_md5).transpose()?;
-        let crc64 = request.header("x-ms-content-crc64").map(|text| {
-            let bytes = STANDARD.decode(text).ok().and_then(|bytes| bytes.try_into().ok());
-            bytes.ok_or_else(|| Refusal::bad_header("x-ms-content-crc64", text))
-        });
-        let crc64 = crc64.transpose()?;
+        let crc64 = parse_crc64(request, "x-ms-content-crc64")?;
         if md5.is_some() && crc64.is_some() {
             return Err(Refusal::bad_header("x-ms-content-crc64", "sent together with Content-MD5"));
         }
@@ -58,6 +54,15 @@ pub fn check_md5(expected: Option<[u8; 16]>, actual: [u8; 16]) -> Result<(), Ref
 pub fn parse_md5(text: &str) -> Result<[u8; 16], Refusal> {
     let bytes = STANDARD.decode(text).ok().and_then(|bytes| bytes.try_into().ok());
     bytes.ok_or_else(|| ErrorCode::InvalidMd5.into())
+}
+
+/// 8 bytes in Base64, in a header of this name.
+pub fn parse_crc64(request: &Request<'_>, name: &'static str) -> Result<Option<[u8; 8]>, Refusal> {
+    let parse = |text: &str| {
+        let bytes = STANDARD.decode(text).ok().and_then(|bytes| bytes.try_into().ok());
+        bytes.ok_or_else(|| Refusal::bad_header(name, text))
+    };
+    request.header(name).map(parse).transpose()
 }
 
 /// What a body really hashed to.

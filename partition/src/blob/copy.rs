@@ -18,6 +18,7 @@ use super::state::{Attributes, Keeping, State, Which, Whole, load_state, put_mad
 use crate::checks::Expectation;
 use crate::condition::{Conditions, judge_read};
 use crate::content::{Content, ContentReader};
+use crate::copying::{cannot_verify, of_source};
 use crate::etag::ETag;
 use crate::execute::{Command, Failure, Moment, Reader, Shell};
 use crate::gate;
@@ -76,21 +77,6 @@ pub fn condition_failed(operation: &Operation, status: u16) -> Refusal {
             let code = ErrorCode::ConditionNotMet;
             cannot_verify(status, Some(code.name()), code.message())
         }
-    }
-}
-
-/// What reading the source would answer, as the copy's own refusal.
-pub fn of_source(refusal: &Refusal) -> Refusal {
-    cannot_verify(refusal.status, Some(refusal.code.name()), refusal.message())
-}
-
-/// CannotVerifyCopySource with the source's own status.
-pub fn cannot_verify(status: u16, code: Option<&str>, message: &str) -> Refusal {
-    let refusal = Refusal::from(ErrorCode::CannotVerifyCopySource).status(status).saying(message);
-    let refusal = refusal.header("x-ms-copy-source-status-code", status.to_string());
-    match code {
-        Some(code) => refusal.header("x-ms-copy-source-error-code", code),
-        None => refusal,
     }
 }
 
@@ -310,10 +296,7 @@ impl CopyBlob {
                 self.source.judge(&own.head, now)?;
                 Ok(&own.head)
             }
-            (From::Itself(_), None) => {
-                let code = ErrorCode::BlobNotFound;
-                Err(cannot_verify(code.status(), Some(code.name()), code.message()))
-            }
+            (From::Itself(_), None) => Err(of_source(&ErrorCode::BlobNotFound.into())),
         }
     }
 }

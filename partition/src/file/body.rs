@@ -8,8 +8,8 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use engine::{BoxFuture, ExtentSlice, Fault, View};
 
 use super::versions::{At, Edit, Versioned, Walk};
-use crate::blob::body::{cut_slices, held_bytes};
-use crate::content::{Part, Runs};
+use crate::blob::body::{RUN_SLICES_MAX, cut_slices, held_bytes};
+use crate::content::{Content, Part, Runs};
 use crate::execute::Reader;
 use crate::key::share;
 use crate::record::{Node, NodeKind, ShareState, corrupt};
@@ -28,6 +28,11 @@ pub struct Run {
     /// Its bytes, unless they are in extents.
     pub bytes: Bytes,
     pub slices: Vec<ExtentSlice>,
+}
+
+/// What is known of a content as a whole.
+pub fn body_key(body: u64) -> Bytes {
+    Bytes::copy_from_slice(&body.to_be_bytes())
 }
 
 fn run_key(body: u64, last: u64) -> Bytes {
@@ -151,17 +156,31 @@ impl Edit<'_> {
         let NodeKind::File { body, .. } = node.kind else { return };
         match runs {
             Some(runs) => runs.iter().for_each(|met| self.delete(share::RUN, run_key(body, met.run.end), &met.stored)),
-            None => {
-                let generation = Bytes::copy_from_slice(&self.generation().to_be_bytes());
-                self.put_plain(share::ORPHAN, Bytes::copy_from_slice(&body.to_be_bytes()), generation);
-            }
+            None => self.orphan(body),
         }
     }
 
-    /// Writes bytes from `first` on, where nothing is.
-    pub fn write_run(&mut self, body: u64, first: u64, count: u64, (bytes, slices): (Bytes, Vec<ExtentSlice>)) {
-        let end = first + count - 1;
-        let run = Run { begin: first, end, written: self.generation(), bytes, slices };
+    /// Leaves content that no file has to be swept.
+    pub fn orphan(&mut self, body: u64) {
+        let generation = Bytes::copy_from_slice(&self.generation().to_be_bytes());
+        self.put_plain(share::ORPHAN, body_key(body), generation);
+    }
+
+    /// Writes content from `first` on, where nothing is: one run, or several if it is in many extents.
+    pub fn write_content(&mut self, body: u64, mut first: u64, content: &Content) {
+        let (bytes, slices) = content.stored();
+        if slices.is_empty() && !bytes.is_empty() {
+            self.write_run(body, first, bytes, Vec::new());
+        }
+        for slices in slices.chunks(RUN_SLICES_MAX) {
+            self.write_run(body, first, Bytes::new(), slices.to_vec());
+            first += slices.iter().map(|slice| slice.bytes).sum::<u64>();
+        }
+    }
+
+    fn write_run(&mut self, body: u64, begin: u64, bytes: Bytes, slices: Vec<ExtentSlice>) {
+        let end = begin + held_bytes(&bytes, &slices) - 1;
+        let run = Run { begin, end, written: self.generation(), bytes, slices };
         self.put(share::RUN, run_key(body, end), None, run.value(), run.slices);
     }
 }

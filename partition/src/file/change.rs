@@ -94,8 +94,10 @@ impl Command for ChangeNode {
         if let Some(properties) = &self.change.properties {
             node.properties = properties.clone();
         }
-        if let Some(metadata) = &self.change.metadata {
-            node.metadata = metadata.clone();
+        match &self.change.metadata {
+            Some(metadata) => node.metadata = metadata.clone(),
+            // Whose properties are set is known as a copy no longer.
+            None => node.copy = None,
         }
         self.change.settings.apply_to_old(&mut node, moment.now, &mut edit);
         stamp(&mut node, moment);

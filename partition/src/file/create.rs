@@ -7,6 +7,7 @@ use engine::{Fault, PartitionId, Write};
 use env::Timestamp;
 
 use super::body::{self, Met};
+use super::range::refuse_pending;
 use super::settings::{Known, Settings, refuse_read_only};
 use super::target::{Around, Target, judge_lease};
 use super::tree::{Place, parent};
@@ -102,35 +103,34 @@ impl Command for CreateDirectory {
     }
 }
 
-/// Create File: in the place of one that is there, if there is one.
-pub struct CreateFile {
+/// A file to be made, in the place of one that is there if there is one.
+pub struct NewFile {
     pub target: Target,
     pub settings: Settings,
-    pub properties: ContentProperties,
-    pub metadata: Metadata,
-    pub bytes: u64,
-    /// Its first bytes, if they came with it.
-    pub content: Option<Content>,
     /// May a file that is there be replaced?
     pub may_overwrite: bool,
+    /// Also one that is read-only?
+    pub ignores_read_only: bool,
 }
 
-impl Command for CreateFile {
-    type Records = (Around, Known, Option<Vec<Met>>);
-    type Outcome = Made;
+/// What there is to know before it is made.
+pub struct Site {
+    pub around: Around,
+    known: Known,
+    /// Of what is replaced.
+    runs: Option<Vec<Met>>,
+}
 
-    fn partition(&self) -> &PartitionId {
-        self.target.partition()
-    }
-
-    async fn load(&self, reader: &Reader<'_>) -> Result<Self::Records, Fault> {
+impl NewFile {
+    pub async fn load(&self, reader: &Reader<'_>) -> Result<Site, Fault> {
         let around = self.target.load(reader).await?;
         let known = self.settings.load(reader, around.place.new_in()).await?;
         let runs = body::load_few(reader, around.place.node()).await?;
-        Ok((around, known, runs))
+        Ok(Site { around, known, runs })
     }
 
-    fn check(&self, (around, known, _): &Self::Records, now: Timestamp) -> Result<(), Refusal> {
+    /// May a file of so many bytes be made?
+    pub fn check(&self, Site { around, known, .. }: &Site, bytes: u64, now: Timestamp) -> Result<(), Refusal> {
         let old = match &around.place {
             Place::NoParent => return Err(ErrorCode::ParentNotFound.into()),
             Place::Free { .. } => {
@@ -139,50 +139,99 @@ impl Command for CreateFile {
                 0
             }
             Place::Taken(_) => {
-                let found = self.target.judge(around, now)?;
-                refuse_read_only(&found.node)?;
+                let node = &self.target.judge(around, now)?.node;
+                if !self.ignores_read_only {
+                    refuse_read_only(node)?;
+                }
+                refuse_pending(node)?;
                 if !self.may_overwrite {
                     return Err(ErrorCode::AuthorizationPermissionMismatch.into());
                 }
-                found.node.bytes()
+                node.bytes()
             }
         };
-        self.target.resized(&around.state, old, self.bytes)?;
+        self.target.resized(&around.state, old, bytes)?;
         self.settings.check(known)
     }
 
-    fn decide(&self, records: Self::Records, moment: Moment) -> Result<(Vec<Write>, Made), Refusal> {
-        self.check(&records, moment.now)?;
-        let (Around { state, place, .. }, known, runs) = records;
-        let kind = NodeKind::File { bytes: self.bytes, body: moment.tick };
-        let mut node = new_node(&self.target, kind, moment);
-        (node.properties, node.metadata) = (self.properties.clone(), self.metadata.clone());
+    /// Makes the file, empty until `fill` says what it is. Its content is named by the moment's tick, unless `fill` names another.
+    pub fn make(
+        &self,
+        site: Site,
+        moment: Moment,
+        fill: impl FnOnce(&mut Node, &mut Edit<'_>),
+    ) -> Result<(Vec<Write>, Made), Refusal> {
+        let Site { around: Around { state, place, .. }, known, runs } = site;
         let mut edit = Edit::new(&state);
+        let mut node = new_node(&self.target, NodeKind::File { bytes: 0, body: moment.tick }, moment);
+        if let Some(old) = place.node() {
+            // It stays the file it was for those who have it open, and under its other names.
+            node.id = old.id;
+            node.etag = ETag::next(Some(old.etag), moment.tick);
+            node.lease = after_write(old.lease.clone(), moment.now);
+            if let (Some(posix), Some(old)) = (&mut node.posix, old.posix) {
+                posix.links = old.links;
+            }
+        }
         self.settings.apply_to_new(&mut node, moment.now, &known, &mut edit);
-        let (above, old) = match place {
+        fill(&mut node, &mut edit);
+        let old = place.node().map_or(0, Node::bytes);
+        let above = match place {
             Place::NoParent => return Err(ErrorCode::ParentNotFound.into()),
             Place::Free { above } => {
                 let name = self.target.path.names().last().ok_or(ErrorCode::ResourceTypeMismatch)?;
                 edit.add(parent(&above), name, &node);
-                (above, 0)
+                above
             }
             Place::Taken(found) => {
-                // It stays the file it was for those who have it open.
-                node.id = found.node.id;
-                node.etag = ETag::next(Some(found.node.etag), moment.tick);
-                node.lease = after_write(found.node.lease.clone(), moment.now);
-                edit.drop_content(&found.node, runs);
+                if found.node.body() != node.body() {
+                    edit.drop_content(&found.node, runs);
+                }
                 edit.change(&found, &node);
-                let bytes = found.node.bytes();
-                (found.above, bytes)
+                found.above
             }
         };
-        if let Some(content) = self.content.as_ref().filter(|content| content.bytes() > 0) {
-            edit.write_run(moment.tick, 0, content.bytes(), content.stored());
-        }
-        if old != self.bytes {
-            edit.put_state(&self.target.resized(&state, old, self.bytes)?);
+        if old != node.bytes() {
+            edit.put_state(&self.target.resized(&state, old, node.bytes())?);
         }
         Ok((edit.finish(), Made { node, above }))
+    }
+}
+
+/// Create File.
+pub struct CreateFile {
+    pub file: NewFile,
+    pub properties: ContentProperties,
+    pub metadata: Metadata,
+    pub bytes: u64,
+    /// Its first bytes, if they came with it.
+    pub content: Option<Content>,
+}
+
+impl Command for CreateFile {
+    type Records = Site;
+    type Outcome = Made;
+
+    fn partition(&self) -> &PartitionId {
+        self.file.target.partition()
+    }
+
+    async fn load(&self, reader: &Reader<'_>) -> Result<Site, Fault> {
+        self.file.load(reader).await
+    }
+
+    fn check(&self, site: &Site, now: Timestamp) -> Result<(), Refusal> {
+        self.file.check(site, self.bytes, now)
+    }
+
+    fn decide(&self, site: Site, moment: Moment) -> Result<(Vec<Write>, Made), Refusal> {
+        self.check(&site, moment.now)?;
+        self.file.make(site, moment, |node, edit| {
+            node.kind = NodeKind::File { bytes: self.bytes, body: moment.tick };
+            (node.properties, node.metadata) = (self.properties.clone(), self.metadata.clone());
+            if let Some(content) = &self.content {
+                edit.write_content(moment.tick, 0, content);
+            }
+        })
     }
 }

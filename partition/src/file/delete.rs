@@ -6,6 +6,8 @@ use engine::{Fault, KeyRange, PartitionId, Write};
 use env::Timestamp;
 
 use super::body::{self, Met};
+use super::pending;
+use super::range::refuse_pending;
 use super::settings::refuse_read_only;
 use super::target::{Around, Target};
 use super::tree::Found;
@@ -61,6 +63,7 @@ impl Command for Delete {
             return Err(ErrorCode::InvalidInput.into());
         }
         refuse_read_only(&found.node)?;
+        refuse_pending(&found.node)?;
         match leaving.is_empty {
             true => Ok(()),
             false => Err(ErrorCode::DirectoryNotEmpty.into()),
@@ -93,6 +96,7 @@ pub fn unlink(edit: &mut Edit<'_>, found: &Found, runs: Option<Vec<Met>>) -> u32
         }
         _ => {
             edit.drop_content(&found.node, runs);
+            pending::forget(edit, &found.node);
             edit.remove(found);
             0
         }

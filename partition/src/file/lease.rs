@@ -4,6 +4,7 @@ use contract::{ErrorCode, Refusal};
 use engine::{Fault, PartitionId, Write};
 use env::Timestamp;
 
+use super::range::refuse_pending;
 use super::target::{Around, Target};
 use super::versions::Edit;
 use crate::execute::{Command, Moment, Reader};
@@ -29,7 +30,7 @@ impl Command for LeaseFile {
     }
 
     fn check(&self, around: &Around, now: Timestamp) -> Result<(), Refusal> {
-        self.target.judge(around, now).map(|_| ())
+        refuse_pending(&self.target.judge(around, now)?.node)
     }
 
     fn decide(&self, around: Around, moment: Moment) -> Result<(Vec<Write>, Self::Outcome), Refusal> {

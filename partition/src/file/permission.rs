@@ -12,7 +12,7 @@ use super::versions::Edit;
 use crate::execute::{Command, Failure, Moment, Reader, Shell};
 use crate::key;
 use crate::record::share::Protocol;
-use crate::record::{ShareState, corrupt};
+use crate::record::{Node, ShareState, corrupt};
 
 /// Create Permission: the key of the descriptor, which the share knows from here on.
 pub async fn create(
@@ -34,16 +34,28 @@ pub async fn read(
     key: PermissionKey,
 ) -> Result<SecurityDescriptor, Failure> {
     let share = find(shell, account, name).await?;
+    match descriptor(shell, &share, key).await? {
+        Some(descriptor) => Ok(descriptor),
+        None => share.settle(shell, Err(ErrorCode::FileInvalidPermissionKey.into())).await,
+    }
+}
+
+/// What something in a share has.
+pub async fn of(shell: &Shell, share: &Found, node: &Node) -> Result<SecurityDescriptor, Failure> {
+    let key = node.permission.unwrap_or(default_permission(node.is_directory()).0);
+    let descriptor = descriptor(shell, share, key).await?;
+    Ok(descriptor.ok_or_else(|| corrupt("a permission that its share does not know", key.to_string().as_bytes()))?)
+}
+
+async fn descriptor(shell: &Shell, share: &Found, key: PermissionKey) -> Result<Option<SecurityDescriptor>, Failure> {
     let defaults = [false, true].map(default_permission);
     if let Some((_, descriptor)) = defaults.into_iter().find(|(known, _)| *known == key) {
-        return Ok(descriptor.clone());
+        return Ok(Some(descriptor.clone()));
     }
     let view = share.view(shell).await?;
-    let Some(record) = view.get(key::share::PERMISSION, &permission_key(key)).await? else {
-        return share.settle(shell, Err(ErrorCode::FileInvalidPermissionKey.into())).await;
-    };
+    let Some(record) = view.get(key::share::PERMISSION, &permission_key(key)).await? else { return Ok(None) };
     let descriptor = SecurityDescriptor::parse_binary(&record.value);
-    Ok(descriptor.ok_or_else(|| corrupt("a security descriptor", &record.value))?)
+    Ok(Some(descriptor.ok_or_else(|| corrupt("a security descriptor", &record.value))?))
 }
 
 /// Files of NFS shares have owners and modes instead.

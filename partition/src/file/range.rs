@@ -90,11 +90,11 @@ impl Command for PutRange {
         edit.carve(body, &runs, self.range.first, self.range.last);
         match &self.what {
             Ranged::Awaited => return Err(ErrorCode::InvalidInput.into()),
-            Ranged::Update(content) => edit.write_run(body, self.range.first, self.range.bytes(), content.stored()),
+            Ranged::Update(content) => edit.write_content(body, self.range.first, content),
             Ranged::Clear => {
                 for edge in edges(self.range) {
                     let zeros = Bytes::from_static(&ZEROS[..edge.bytes() as usize]);
-                    edit.write_run(body, edge.first, edge.bytes(), (zeros, Vec::new()));
+                    edit.write_content(body, edge.first, &Content::Inline(zeros));
                 }
             }
         }

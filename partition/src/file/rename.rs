@@ -83,6 +83,7 @@ impl Rename {
         if found.node.attributes.has(FileAttributes::READ_ONLY) && !self.ignores_read_only {
             return Err(ErrorCode::ReadOnlyAttribute.into());
         }
+        refuse_pending(&found.node)?;
         let (lease, given) = (found.node.lease.as_ref(), self.destination_lease.as_ref());
         lease::judge_use(lease, given, LeaseCheck::IfLeased, lease::OF_FILE, now)
     }

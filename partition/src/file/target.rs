@@ -115,12 +115,17 @@ impl Target {
 
     /// The share's state after a file of `old` bytes has `new`; refused if that is more than the share may hold and more than it was.
     pub fn resized(&self, state: &ShareState, old: u64, new: u64) -> Result<ShareState, Refusal> {
-        let used_bytes = state.used_bytes.saturating_sub(old).saturating_add(new);
-        if new > old && used_bytes > u64::from(self.share.quota_gib) * GIB {
-            return Err(ErrorCode::ShareSizeLimitReached.into());
-        }
-        Ok(ShareState { used_bytes, ..state.clone() })
+        resized(state, self.share.quota_gib, old, new)
     }
+}
+
+/// The same where the share itself is not at hand.
+pub fn resized(state: &ShareState, quota_gib: u32, old: u64, new: u64) -> Result<ShareState, Refusal> {
+    let used_bytes = state.used_bytes.saturating_sub(old).saturating_add(new);
+    if new > old && used_bytes > u64::from(quota_gib) * GIB {
+        return Err(ErrorCode::ShareSizeLimitReached.into());
+    }
+    Ok(ShareState { used_bytes, ..state.clone() })
 }
 
 impl Around {

@@ -161,6 +161,12 @@ pub async fn find_at(view: &dyn View, at: At, share: &ShareHead, path: &FilePath
     Source::View(view, at).find(share, path).await
 }
 
+/// Something that is there, by its id alone.
+pub async fn find_node(reader: &Reader<'_>, id: FileId) -> Result<Option<(Node, Versioned)>, Fault> {
+    let stored = get(reader, share::NODE, &node_key(id)).await?;
+    stored.map(|stored| Ok((Node::decode(&stored.value)?, stored))).transpose()
+}
+
 pub async fn state(reader: &Reader<'_>) -> Result<ShareState, Fault> {
     let record = reader.get(share::STATE, &[]).await?;
     Ok(record.map(|record| ShareState::decode(&record.value)).transpose()?.unwrap_or_default())
@@ -187,7 +193,12 @@ impl Edit<'_> {
 
     /// Writes what was found anew.
     pub fn change(&mut self, found: &Found, node: &Node) {
-        self.put(share::NODE, node_key(node.id), found.stored.as_ref(), node.encode(), Vec::new());
+        self.change_node(node, found.stored.as_ref());
+    }
+
+    /// Writes something anew that was stored like this.
+    pub fn change_node(&mut self, node: &Node, stored: Option<&Versioned>) {
+        self.put(share::NODE, node_key(node.id), stored, node.encode(), Vec::new());
     }
 
     /// Takes the name away.

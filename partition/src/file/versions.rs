@@ -127,6 +127,10 @@ impl<'a> Edit<'a> {
         self.write(Write::Put { family, key, value, slices: Vec::new() });
     }
 
+    pub fn delete_plain(&mut self, family: Family, key: Bytes) {
+        self.write(Write::Delete { family, key });
+    }
+
     pub fn finish(self) -> Vec<Write> {
         self.writes.into_values().collect()
     }

@@ -127,6 +127,14 @@ impl Node {
         self.kind == NodeKind::Directory
     }
 
+    /// What names the content of a file; nothing else has one.
+    pub fn body(&self) -> Option<u64> {
+        match self.kind {
+            NodeKind::File { body, .. } => Some(body),
+            _ => None,
+        }
+    }
+
     /// The size of a file; nothing else has one.
     pub fn bytes(&self) -> u64 {
         match self.kind {

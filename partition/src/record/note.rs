@@ -1,12 +1,13 @@
-//! A pending copy as it is noted, to be found again after a restart.
+//! A pending copy as it is noted, to be found again after a restart; and by its destination, if that is a file.
 
 use bytes::Bytes;
 use engine::{Fault, GroupId};
 use env::Timestamp;
 
-use super::{FieldReader, FieldWriter, corrupt, read_text, read_u64};
+use super::{FieldReader, FieldWriter, FileId, corrupt, read_text, read_u64};
 
 const SHAPE: u8 = 15;
+const COPYING_SHAPE: u8 = 0x35;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PendingCopy {
@@ -61,6 +62,45 @@ impl PendingCopy {
     }
 }
 
+/// The file that a copy is made to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Copying {
+    pub file: FileId,
+    /// Of its share, when the copy began.
+    pub quota_gib: u32,
+}
+
+mod copying_tag {
+    pub const FILE: u8 = 1;
+    pub const QUOTA_GIB: u8 = 2;
+}
+
+impl Copying {
+    pub fn encode(&self) -> Bytes {
+        let mut fields = FieldWriter::new(COPYING_SHAPE);
+        fields.u64(copying_tag::FILE, self.file.0);
+        fields.u64(copying_tag::QUOTA_GIB, self.quota_gib.into());
+        fields.finish()
+    }
+
+    pub fn decode(value: &[u8]) -> Result<Copying, Fault> {
+        Self::read(value).ok_or_else(|| corrupt("a copy to a file", value))
+    }
+
+    fn read(value: &[u8]) -> Option<Copying> {
+        let mut fields = FieldReader::new(COPYING_SHAPE, value)?;
+        let (mut file, mut quota_gib) = (None, None);
+        while let Some((tag, value)) = fields.next()? {
+            match tag {
+                copying_tag::FILE => file = Some(FileId(read_u64(value)?)),
+                copying_tag::QUOTA_GIB => quota_gib = Some(u32::try_from(read_u64(value)?).ok()?),
+                _ => return None,
+            }
+        }
+        Some(Copying { file: file?, quota_gib: quota_gib? })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,5 +126,8 @@ mod tests {
             let _ = PendingCopy::decode(&whole[..at]);
         }
         assert!(PendingCopy::decode(b"").is_err());
+        let copying = Copying { file: FileId(u64::MAX), quota_gib: u32::MAX };
+        assert_eq!(Copying::decode(&copying.encode()).expect("what was written"), copying);
+        assert!(Copying::decode(&whole).is_err());
     }
 }

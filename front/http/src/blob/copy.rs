@@ -17,10 +17,11 @@ use partition::record::{BlobHead, ContentProperties};
 use partition::{Content, Failure};
 
 use super::block::{attributes, named_properties};
-use super::from_url::{refuse_body, refuse_unbuilt_on_copy};
+use super::from_url::refuse_unbuilt_on_copy;
 use super::stamp_made;
 use crate::app::App;
 use crate::auth::{Credential, Grant};
+use crate::body::refuse_body;
 use crate::copied;
 use crate::copies;
 use crate::hash::Expected;

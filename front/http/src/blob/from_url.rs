@@ -16,28 +16,18 @@ use super::refuse_unbuilt;
 use super::staging::parse_block_id;
 use crate::app::App;
 use crate::auth::Grant;
-use crate::body::put_hash;
-use crate::body::too_large;
+use crate::body::{put_hash, refuse_body, too_large};
 use crate::request::Request;
 use crate::respond::stamp;
 use crate::source::content::{self, Fetched, Wanted, fetch};
 use crate::source::{SourceUrl, origin};
-use crate::wire::{BodyKind, Response};
+use crate::wire::Response;
 
 /// What writes may ask for and do not get, but for the source.
 pub fn refuse_unbuilt_on_copy(request: &Request<'_>) -> Result<(), Refusal> {
     let unbuilt: Vec<&str> = UNBUILT_ON_WRITE.into_iter().filter(|name| *name != SourceUrl::HEADER).collect();
     refuse_unbuilt(request, &unbuilt, &[])?;
     request.refuse_past()
-}
-
-/// The content is the source's: a body is a misunderstanding.
-pub fn refuse_body(request: &Request<'_>) -> Result<(), Refusal> {
-    match request.head.body {
-        BodyKind::Absent | BodyKind::Length(0) => Ok(()),
-        BodyKind::Length(bytes) => Err(Refusal::bad_header("Content-Length", bytes.to_string())),
-        BodyKind::Chunked => Err(Refusal::bad_header("Transfer-Encoding", "chunked")),
-    }
 }
 
 /// A block cannot be empty, whether the source is or the range.

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use contract::operations::Operation;
 use contract::{Refusal, limits};
-use partition::file::create::{CreateDirectory, CreateFile};
+use partition::file::create::{CreateDirectory, CreateFile, NewFile};
 use partition::file::delete::Delete;
 use partition::file::share;
 use partition::file::target::Target;
@@ -57,8 +57,8 @@ pub async fn file(
     let expected = Expected::parse(request)?;
     let (share, target) = target(shell, request, row).await?;
     let settings = settings(request, &share.head, About::NewFile)?;
-    let may_overwrite = grant.may_overwrite;
-    let mut command = CreateFile { target, settings, properties, metadata, bytes, content: None, may_overwrite };
+    let file = NewFile { target, settings, may_overwrite: grant.may_overwrite, ignores_read_only: false };
+    let mut command = CreateFile { file, properties, metadata, bytes, content: None };
     if !has_body {
         let outcome = share.settle(shell, shell.execute(&command).await).await?;
         return Ok(made(row, &outcome));

@@ -8,6 +8,7 @@ use contract::attributes::FileAttributes;
 use contract::operations::Operation;
 use contract::{ErrorCode, Refusal, limits};
 use env::Timestamp;
+use partition::file::copy::{CopySettings, Inherited};
 use partition::file::create::Made;
 use partition::file::security::{PermissionKey, SecurityDescriptor};
 use partition::file::settings::{Permission, Settings, When, default_permission};
@@ -27,6 +28,10 @@ const CREATED: &str = "x-ms-file-creation-time";
 const WRITTEN: &str = "x-ms-file-last-write-time";
 const CHANGED: &str = "x-ms-file-change-time";
 const SEMANTICS: &str = "x-ms-file-property-semantics";
+const PERMISSION_COPY: &str = "x-ms-file-permission-copy-mode";
+const OWNER_COPY: &str = "x-ms-file-owner-copy-mode";
+const MODE_COPY: &str = "x-ms-file-mode-copy-mode";
+const SET_ARCHIVE: &str = "x-ms-file-copy-set-archive";
 const OWNER: &str = "x-ms-owner";
 const GROUP: &str = "x-ms-group";
 const MODE: &str = "x-ms-mode";
@@ -36,6 +41,8 @@ const MODE: &str = "x-ms-mode";
 pub enum About {
     NewFile,
     NewDirectory,
+    /// A new file, too, of which what is said to be the source's is not said.
+    Copy,
     Old,
 }
 
@@ -69,6 +76,58 @@ pub fn settings(request: &Request<'_>, share: &ShareHead, about: About) -> Resul
     Ok(settings)
 }
 
+/// What is said of a copy; what is to be the source's is known only with the source.
+pub fn copy_settings(request: &Request<'_>, share: &ShareHead) -> Result<CopySettings, Refusal> {
+    match share.protocol {
+        Protocol::Smb => refuse_sent(request, &[OWNER_COPY, MODE_COPY])?,
+        Protocol::Nfs => refuse_sent(request, &[PERMISSION_COPY, SET_ARCHIVE])?,
+    }
+    refuse_sent(request, &[SEMANTICS])?;
+    Ok(CopySettings {
+        given: settings(request, share, About::Copy)?,
+        inherited: Inherited {
+            attributes: says_source(request, ATTRIBUTES),
+            created: says_source(request, CREATED),
+            written: says_source(request, WRITTEN),
+            changed: says_source(request, CHANGED),
+            permission: copies(request, PERMISSION_COPY, &[PERMISSION, PERMISSION_KEY])?,
+            owner: copies(request, OWNER_COPY, &[OWNER, GROUP])?,
+            mode: copies(request, MODE_COPY, &[MODE])?,
+        },
+        sets_archive: request.flag(SET_ARCHIVE)?,
+    })
+}
+
+fn says_source(request: &Request<'_>, name: &str) -> bool {
+    request.header(name).is_some_and(|text| text.eq_ignore_ascii_case("source"))
+}
+
+/// Is it the source's, or one of the others, which must be there then?
+fn copies(request: &Request<'_>, mode: &'static str, others: &[&'static str]) -> Result<bool, Refusal> {
+    let is_given = others.iter().any(|name| request.header(name).is_some());
+    match request.header(mode) {
+        None => Ok(false),
+        Some(text) if text.eq_ignore_ascii_case("source") && !is_given => Ok(true),
+        Some(text) if text.eq_ignore_ascii_case("override") && is_given => Ok(false),
+        Some(text) if text.eq_ignore_ascii_case("override") => Err(Refusal::missing_header(others[0])),
+        Some(text) => Err(Refusal::bad_header(mode, text)),
+    }
+}
+
+/// What only a file has, and of the last two only one of an NFS share, cannot be taken from another source.
+pub fn refuse_source(request: &Request<'_>, source: Option<&Node>) -> Result<(), Refusal> {
+    let names = [OWNER_COPY, MODE_COPY, ATTRIBUTES, CREATED, WRITTEN, CHANGED, PERMISSION_COPY];
+    let unknown = match source {
+        None => &names[..],
+        Some(node) if node.posix.is_none() => &names[..2],
+        Some(_) => &[],
+    };
+    match unknown.iter().find(|name| says_source(request, name)) {
+        Some(name) => Err(Refusal::bad_header(name, "source")),
+        None => Ok(()),
+    }
+}
+
 /// What would have no effect is refused by name, never silently left undone.
 pub fn refuse_sent(request: &Request<'_>, names: &[&'static str]) -> Result<(), Refusal> {
     match names.iter().find(|name| request.header(name).is_some()) {
@@ -92,13 +151,15 @@ fn attributes(request: &Request<'_>, about: About) -> Result<Option<FileAttribut
         Some(text) => return Err(Refusal::bad_header(SEMANTICS, text)),
     };
     let Some(text) = request.header(ATTRIBUTES) else { return Ok(None) };
-    if !about.is_new() && text.eq_ignore_ascii_case("preserve") {
+    if !about.is_new() && text.eq_ignore_ascii_case("preserve")
+        || about == About::Copy && says_source(request, ATTRIBUTES)
+    {
         return Ok(None);
     }
     let bad = || Refusal::bad_header(ATTRIBUTES, text);
     let given = FileAttributes::parse(text).ok_or_else(bad)?;
     match about {
-        About::NewFile if given.has(FileAttributes::DIRECTORY) => Err(bad()),
+        About::NewFile | About::Copy if given.has(FileAttributes::DIRECTORY) => Err(bad()),
         // What is new is to be archived, unless it comes from an archive.
         About::NewFile if !restores => Ok(Some(given.with(FileAttributes::ARCHIVE))),
         _ => Ok(Some(given)),
@@ -112,6 +173,9 @@ fn when(request: &Request<'_>, name: &'static str, about: About) -> Result<When,
     }
     if text.eq_ignore_ascii_case("preserve") && !about.is_new() {
         return Ok(When::Preserve);
+    }
+    if about == About::Copy && says_source(request, name) {
+        return Ok(When::Unsaid);
     }
     Timestamp::parse_iso8601(text).map(When::At).ok_or_else(|| Refusal::bad_header(name, text))
 }
@@ -205,6 +269,21 @@ pub fn content_properties(request: &Request<'_>) -> Result<Option<ContentPropert
         content_md5: request.header("x-ms-content-md5").map(parse_md5).transpose()?,
     };
     Ok(Some(properties).filter(|properties| *properties != ContentProperties::default()))
+}
+
+/// A copy has what its source has.
+pub fn refuse_content_properties(request: &Request<'_>) -> Result<(), Refusal> {
+    refuse_sent(
+        request,
+        &[
+            "x-ms-content-type",
+            "x-ms-content-encoding",
+            "x-ms-content-language",
+            "x-ms-content-disposition",
+            "x-ms-cache-control",
+            "x-ms-content-md5",
+        ],
+    )
 }
 
 /// `x-ms-content-length`: how large a file is to be.

@@ -1,4 +1,4 @@
-//! Put Range on the wire.
+//! Put Range and Put Range From URL on the wire.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,11 +10,14 @@ use partition::file::range::{PutRange, Ranged};
 use partition::{Content, Failure, Shell};
 
 use super::create::target;
-use crate::body::{empty_body, limit_body, not_received, put_framing, too_large};
+use crate::app::App;
+use crate::body::{empty_body, limit_body, not_received, put_framing, refuse_body, too_large};
 use crate::content::parse_range;
-use crate::hash::{Expected, HashedBody};
+use crate::hash::{Actual, Expected, HashedBody, parse_crc64};
 use crate::request::Request;
 use crate::respond::stamp;
+use crate::source::content::{self, Wanted, fetch};
+use crate::source::origin;
 use crate::wire::{Body, BodyKind, Response};
 
 const WRITE: &str = "x-ms-write";
@@ -72,6 +75,79 @@ async fn update(
     }
     put_framing(&mut response, framing.as_ref());
     Ok(response)
+}
+
+/// Put Range From URL: a part of a source becomes a part of the file.
+pub async fn put_from_url(app: &App, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {
+    refuse_body(request)?;
+    match request.header(WRITE) {
+        None => return Err(Refusal::missing_header(WRITE).into()),
+        Some(action) if action.eq_ignore_ascii_case("update") => {}
+        Some(action) => return Err(Refusal::bad_header(WRITE, action).into()),
+    }
+    let range = range(request)?;
+    if range.bytes() > limits::PUT_RANGE_BYTES_MAX {
+        return Err(too_large(limits::PUT_RANGE_BYTES_MAX).into());
+    }
+    let wanted = content::range(request)?.ok_or_else(|| Refusal::missing_header(content::RANGE))?;
+    if wanted.last.map(|last| last - wanted.first) != Some(range.last - range.first) {
+        return Err(Refusal::bad_header(content::RANGE, request.header(content::RANGE).unwrap_or_default()).into());
+    }
+    let (expected, keeps_write_time) = (content::expected(request)?, keeps_write_time(request)?);
+    let (source, condition) = (origin::expectation_of_file(request, row)?, CrcCondition::parse(request)?);
+    let (shell, (share, target)) = (&app.shell, target(&app.shell, request, row).await?);
+    let mut command = PutRange { target, range, what: Ranged::Awaited, keeps_write_time };
+    share.settle(shell, shell.admit(&command).await).await?;
+
+    let origin = origin::find(app, request, None).await?;
+    let (range, bytes_max) = (Some(wanted), range.bytes());
+    let wanted = Wanted { range, bytes_max, extents: false, expected, expectation: &source };
+    let fetched = fetch(app, request, &origin, &wanted).await.map_err(too_short)?;
+    if fetched.content.bytes() != bytes_max {
+        let words = "The copy source is shorter than the range.";
+        return Err(Refusal::from(ErrorCode::CannotVerifyCopySource).status(409).saying(words).into());
+    }
+    let actual = match fetched.actual {
+        Some(actual) => actual,
+        None => content::hash(fetched.content.reader(&shell.engine)).await?,
+    };
+    condition.judge(&actual)?;
+    command.what = Ranged::Update(fetched.content);
+    let made = share.settle(shell, shell.execute(&command).await).await?;
+    let mut response = answer(row, &made);
+    response.header("x-ms-content-crc64", STANDARD.encode(actual.crc64));
+    Ok(response)
+}
+
+/// A source that ends before the range begins is too short, as one that ends in it.
+fn too_short(failure: Failure) -> Failure {
+    match failure {
+        Failure::Refused(refusal) if refusal.code == ErrorCode::CannotVerifyCopySource && refusal.status == 416 => {
+            refusal.status(409).into()
+        }
+        failure => failure,
+    }
+}
+
+/// What the bytes of the source must hash to, or must not.
+struct CrcCondition {
+    matching: Option<[u8; 8]>,
+    not_matching: Option<[u8; 8]>,
+}
+
+impl CrcCondition {
+    fn parse(request: &Request<'_>) -> Result<CrcCondition, Refusal> {
+        Ok(CrcCondition {
+            matching: parse_crc64(request, "x-ms-source-if-match-crc64")?,
+            not_matching: parse_crc64(request, "x-ms-source-if-none-match-crc64")?,
+        })
+    }
+
+    fn judge(&self, actual: &Actual) -> Result<(), Refusal> {
+        let is_met = self.matching.is_none_or(|crc64| crc64 == actual.crc64)
+            && self.not_matching.is_none_or(|crc64| crc64 != actual.crc64);
+        if is_met { Ok(()) } else { Err(ErrorCode::SourceConditionNotMet.into()) }
+    }
 }
 
 async fn clear(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {

@@ -11,6 +11,7 @@ use partition::{Failure, Shell};
 use super::headers::put_settings;
 use crate::auth::Grant;
 use crate::content::{Wanted, put_properties};
+use crate::copied::put_copy;
 use crate::lease::put_lease;
 use crate::request::Request;
 use crate::respond::{put_metadata, stamp};
@@ -105,6 +106,7 @@ fn put_file(response: &mut Response, request: &Request<'_>, grant: Grant, found:
     put_properties(response, request, grant, &node.properties);
     put_metadata(response, &node.metadata);
     put_settings(response, node, found.parent);
+    put_copy(response, node.copy.as_ref());
     if request.query.get("sharesnapshot").is_none() {
         put_lease(response, node.lease.as_ref(), request.now);
     }

@@ -2,16 +2,15 @@
 
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use contract::names::Metadata;
 use contract::{ErrorCode, Refusal};
 use engine::{BoxFuture, ExtentError, Source, SourceError};
 use md5::{Digest, Md5};
-use partition::blob::copy::{self, SourceExpectation, cannot_verify, condition_failed};
+use partition::blob::copy::{self, SourceExpectation, condition_failed};
 use partition::blob::read::{Part, Range};
 use partition::blob::{Attributes, container};
+use partition::copying::cannot_verify;
 use partition::file::{read as file, share};
 use partition::record::{ContentProperties, Node};
 use partition::{Conditions, Content, ContentReader, EtagTest, Failure, Shell};
@@ -22,7 +21,7 @@ use super::outside::{self, BrokenOff, NotOpened, Opened};
 use crate::app::App;
 use crate::body::too_large;
 use crate::content::parse_range;
-use crate::hash::{Actual, Expected, parse_md5};
+use crate::hash::{Actual, Expected, parse_crc64, parse_md5};
 use crate::request::Request;
 
 /// How long a source outside may take while its caller waits.
@@ -56,6 +55,13 @@ pub struct Read {
     pub of: Attributes,
 }
 
+/// A file of ours that is being read.
+pub struct ReadFile {
+    pub read: Read,
+    pub share: share::Found,
+    pub node: Node,
+}
+
 pub const RANGE: &str = "x-ms-source-range";
 
 pub fn range(request: &Request<'_>) -> Result<Option<Range>, Refusal> {
@@ -66,11 +72,7 @@ pub fn range(request: &Request<'_>) -> Result<Option<Range>, Refusal> {
 pub fn expected(request: &Request<'_>) -> Result<Expected, Refusal> {
     const CRC64: &str = "x-ms-source-content-crc64";
     let md5 = request.header("x-ms-source-content-md5").map(parse_md5).transpose()?;
-    let crc64 = request.header(CRC64).map(|text| {
-        let bytes = STANDARD.decode(text).ok().and_then(|bytes| bytes.try_into().ok());
-        bytes.ok_or_else(|| Refusal::bad_header(CRC64, text))
-    });
-    let crc64 = crc64.transpose()?;
+    let crc64 = parse_crc64(request, CRC64)?;
     if md5.is_some() && crc64.is_some() {
         return Err(Refusal::bad_header(CRC64, "sent together with x-ms-source-content-md5"));
     }
@@ -91,13 +93,13 @@ pub async fn read_blob(
     Ok(Read { reader, bytes, of: Attributes { properties, metadata, tags, ..Attributes::default() } })
 }
 
-/// A file of ours, or a part of it, and the file itself.
+/// A file of ours, or a part of it.
 pub async fn read_file(
     shell: &Shell,
     source: &OwnFile,
     expectation: &SourceExpectation,
     range: Option<Range>,
-) -> Result<(Read, Node), Failure> {
+) -> Result<ReadFile, Failure> {
     // The File service judges none, and what is not judged must not be taken for what held.
     if !expectation.conditions.is_empty() {
         return Err(ErrorCode::ConditionHeadersNotSupported.into());
@@ -108,7 +110,8 @@ pub async fn read_file(
     let node = found.node;
     let bytes = part.map_or(node.bytes(), Part::bytes);
     let (properties, metadata) = (node.properties.clone(), node.metadata.clone());
-    Ok((Read { reader, bytes, of: Attributes { properties, metadata, ..Attributes::default() } }, node))
+    let of = Attributes { properties, metadata, ..Attributes::default() };
+    Ok(ReadFile { read: Read { reader, bytes, of }, share, node })
 }
 
 /// Reads the source, or names its extents.
@@ -117,7 +120,7 @@ pub async fn fetch(app: &App, request: &Request<'_>, origin: &Origin, wanted: &W
     let fetched = match origin {
         Origin::Blob(source) => name(shell, read_blob(shell, source, expectation, wanted.range).await?, wanted).await?,
         Origin::File(source) => {
-            name(shell, read_file(shell, source, expectation, wanted.range).await?.0, wanted).await?
+            name(shell, read_file(shell, source, expectation, wanted.range).await?.read, wanted).await?
         }
         Origin::Outside(source) => {
             let receiving = async {

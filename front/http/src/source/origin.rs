@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use contract::names::{BlobName, ContainerName, FilePath, ShareName};
 use contract::operations::{Operation, OperationId};
-use contract::{ErrorCode, Refusal, Service};
+use contract::{ErrorCode, Refusal, Service, limits};
 use env::Timestamp;
 use partition::Failure;
 use partition::blob::Which;
-use partition::blob::copy::{SourceExpectation, cannot_verify};
+use partition::blob::copy::SourceExpectation;
 use partition::checks::Expectation;
+use partition::copying::of_source;
 
 use super::SourceUrl;
 use crate::account::Account;
@@ -179,11 +180,8 @@ async fn read_as_request(
 pub fn unreadable(failure: Failure) -> Failure {
     match failure {
         Failure::Refused(refusal) if is_the_copys(refusal.code) => refusal.into(),
-        Failure::Refused(refusal) => cannot_verify(refusal.status, Some(refusal.code.name()), refusal.message()).into(),
-        Failure::Gone => {
-            let code = ErrorCode::ContainerNotFound;
-            cannot_verify(code.status(), Some(code.name()), code.message()).into()
-        }
+        Failure::Refused(refusal) => of_source(&refusal).into(),
+        Failure::Gone => of_source(&ErrorCode::ContainerNotFound.into()).into(),
         fault => fault,
     }
 }
@@ -200,6 +198,15 @@ fn is_the_copys(code: ErrorCode) -> bool {
             | InvalidSourceBlobType
             | UnsatisfiableCondition
     )
+}
+
+/// The File service judges no conditions on sources, so none is taken.
+pub fn expectation_of_file(request: &Request<'_>, row: &'static Operation) -> Result<SourceExpectation, Refusal> {
+    let expectation = expectation(request, row)?;
+    match expectation.conditions.is_empty() {
+        true => Ok(SourceExpectation { bytes_max: limits::FILE_BYTES_MAX, ..expectation }),
+        false => Err(ErrorCode::ConditionHeadersNotSupported.into()),
+    }
 }
 
 /// `x-ms-source-if-…`.
