@@ -185,7 +185,6 @@ error_codes! {
     ResourceAlreadyExists              409 "The specified resource already exists."
     ResourceTypeMismatch               409 "The resource type in the request does not match that of the resource that is there."
     ShareAlreadyExists                 409 "The specified share already exists."
-    ShareBeingDeleted                  409 "The specified share is being deleted. Try operation later."
     ShareHasSnapshots                  409 "The specified share has snapshots and cannot be deleted without them."
     ShareSizeLimitReached              409 "The operation would make the share larger than its quota."
     ShareSnapshotCountExceeded         409 "The share has as many snapshots as a share can have."

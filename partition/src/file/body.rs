@@ -127,10 +127,7 @@ pub async fn load_few(reader: &Reader<'_>, node: Option<&Node>) -> Result<Option
 }
 
 fn all_runs(body: u64) -> engine::KeyRange {
-    use std::ops::Bound;
-    let prefix = body.to_be_bytes();
-    let end = crate::key::after_prefix(&prefix).map_or(Bound::Unbounded, Bound::Excluded);
-    engine::KeyRange { start: Bound::Included(Bytes::copy_from_slice(&prefix)), end }
+    crate::key::beginning_with(&body.to_be_bytes())
 }
 
 impl Edit<'_> {

@@ -1,8 +1,7 @@
 //! Delete File and Delete Directory: gone at once, never pending (promise F5).
 
-use bytes::Bytes;
 use contract::{ErrorCode, Refusal};
-use engine::{Fault, KeyRange, PartitionId, Write};
+use engine::{Fault, PartitionId, Write};
 use env::Timestamp;
 
 use super::body::{self, Met};
@@ -13,7 +12,7 @@ use super::target::{Around, Target};
 use super::tree::Found;
 use super::versions::Edit;
 use crate::execute::{Command, Moment, Reader};
-use crate::key::{after_prefix, share};
+use crate::key::{beginning_with, share};
 use crate::record::FileId;
 
 /// Deletes what the row's operation is about.
@@ -30,11 +29,8 @@ pub struct Leaving {
 
 /// Is there no name in the directory?
 pub async fn is_empty(reader: &Reader<'_>, directory: FileId) -> Result<bool, Fault> {
-    use std::ops::Bound;
-    let prefix = directory.0.to_be_bytes();
-    let end = after_prefix(&prefix).map_or(Bound::Unbounded, Bound::Excluded);
-    let range = KeyRange { start: Bound::Included(Bytes::copy_from_slice(&prefix)), end };
-    Ok(reader.scan(share::ENTRY, &range, 1).await?.is_empty())
+    let names = beginning_with(&directory.0.to_be_bytes());
+    Ok(reader.scan(share::ENTRY, &names, 1).await?.is_empty())
 }
 
 impl Command for Delete {
