@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The command line client, `az storage`, doing what it can with queues, messages, tables, entities, containers and blobs.
+"""The command line client, `az storage`, doing what it can with queues, messages, tables, entities, containers, blobs, shares, directories and files.
 
     with-server VENV/bin/python testing/clients/az.py
 
@@ -25,7 +25,7 @@ OTHER = "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee"
 
 def connection_string():
     parts = ["DefaultEndpointsProtocol=http", "AccountName=devstoreaccount1", f"AccountKey={KEY}"]
-    for service in ("Blob", "Queue", "Table"):
+    for service in ("Blob", "Queue", "Table", "File"):
         parts.append(f"{service}Endpoint={os.environ[f'LAZULI_{service.upper()}_ENDPOINT']}")
     return ";".join(parts)
 
@@ -196,7 +196,103 @@ def blobs():
     az("container delete --name files")
 
 
+def shares():
+    expect("created", az("share create --name stuff --quota 10 --metadata of=az")["created"], True)
+    expect("created again", az("share create --name stuff")["created"], False)
+    expect("exists", [az(f"share exists --name {name}")["exists"] for name in ("stuff", "absent")], [True, False])
+    expect("names", [one["name"] for one in az("share list --prefix st")], ["stuff"])
+    expect("quota", az("share show --name stuff")["properties"]["quota"], 10)
+    az("share update --name stuff --quota 11")
+    expect("metadata", az("share metadata show --name stuff"), {"of": "az"})
+    az("share metadata update --name stuff --metadata of=other")
+    expect("used", az("share stats --name stuff"), "1")  # GiB, and nothing is one to it
+    az("share policy create --share-name stuff --name p --permissions rl --expiry 2099-01-01T00:00Z")
+    expect("policies", list(az("share policy list --share-name stuff")), ["p"])
+    az("share policy delete --share-name stuff --name p")
+    expect("handles", az("share list-handle --name stuff --recursive")["items"], [])
+    az("share close-handle --name stuff --close-all --recursive")
+    taken = az("share snapshot --name stuff")["snapshot"]
+    expect("snapshots", [one.get("snapshot") for one in az("share list --prefix st --include-snapshots")], [taken, None])
+    az("share delete --name stuff", fails=True)
+    az("share delete --name stuff --delete-snapshots include")
+    expect("exists", az("share exists --name stuff")["exists"], False)
+
+
+def directories():
+    az("share create --name tree")
+    named = "--share-name tree --name"
+    expect("created", az(f"directory create {named} dir --metadata of=az")["created"], True)
+    expect("created again", az(f"directory create {named} dir")["created"], False)
+    az(f"directory create {named} absent/dir", fails=True)
+    expect("exists", [az(f"directory exists {named} {name}")["exists"] for name in ("dir", "absent")], [True, False])
+    expect("metadata", az(f"directory metadata show {named} dir"), {"of": "az"})
+    az(f"directory metadata update {named} dir --metadata k=v")
+    shown = az(f"directory show {named} dir")
+    expect("shown", (shown["name"], shown["metadata"], shown["properties"].get("contentLength")), ("dir", {"k": "v"}, None))
+    for name in ("dir/sub", "dir/other"):
+        az(f"directory create {named} {name}")
+    expect("names", [one["name"] for one in az("directory list --share-name tree --name dir")], ["other", "sub"])
+    az(f"directory delete {named} dir", fails=True)
+    for name in ("dir/sub", "dir/other", "dir"):
+        expect("deleted", az(f"directory delete {named} {name}")["deleted"], True)
+    az("share delete --name tree")
+
+
+def files():
+    az("share create --name papers")
+    az("directory create --share-name papers --name dir")
+    at = "--share-name papers --path"
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = Path(folder, "source"), Path(folder, "target")
+        source.write_bytes(bytes(range(256)) * 300)
+        # A name without a dot would be the directory.
+        az("file upload --share-name papers --path dir/f.bin --metadata of=az --content-type text/plain", "--source", str(source))
+        az(f"file download {at} dir/f.bin", "--dest", str(target))
+        expect("content", target.read_bytes() == source.read_bytes(), True)
+        az(f"file download {at} dir/f.bin --start-range 256 --end-range 511", "--dest", str(target))
+        expect("a part", target.read_bytes(), bytes(range(256)))
+        with open(Path(folder, "large"), "wb") as large:
+            large.truncate(9_000_000)
+            large.write(b"beginning")
+        az("file upload --share-name papers --max-connections 4", "--source", str(Path(folder, "large")))
+        expect("size", az(f"file show {at} large")["properties"]["contentLength"], 9_000_000)
+        az(f"file resize {at} large --size 1000")
+        az(f"file download {at} large", "--dest", str(target))
+        expect("shortened", target.read_bytes(), b"beginning" + bytes(991))
+
+        tree = Path(folder, "tree")
+        for name in ("1.txt", "2.txt", "dir/3.txt", "dir/deep/4.txt", "other"):
+            (tree / name).parent.mkdir(parents=True, exist_ok=True)
+            (tree / name).write_text(name)
+        az("file upload-batch --destination papers --destination-path tree", "--source", str(tree))
+        (tree / "back").mkdir()
+        az("file download-batch --source papers --pattern tree/*.txt", "--destination", str(tree / "back"))
+        expect("downloaded", sorted(path.read_text() for path in (tree / "back").rglob("*.txt")), ["1.txt", "2.txt", "dir/3.txt", "dir/deep/4.txt"])
+    expect("names", sorted(one["name"] for one in az("file list --share-name papers")), ["dir", "large", "tree"])
+    expect("files alone", [one["name"] for one in az("file list --share-name papers --exclude-dir")], ["large"])
+    az("file delete-batch --source papers --pattern tree/dir/*")
+    expect("left", sorted(one["name"] for one in az("file list --share-name papers --path tree --exclude-dir")), ["1.txt", "2.txt", "other"])
+    expect("exists", [az(f"file exists {at} {name}")["exists"] for name in ("dir/f.bin", "absent")], [True, False])
+
+    # Left to itself it looks for the source in the cloud, whatever the connection string says.
+    to = "--destination-share papers --destination-path copy"
+    started = az(f"file copy start {to}", "--source-uri", f"{os.environ['LAZULI_FILE_ENDPOINT']}/papers/dir/f.bin")
+    expect("copied", started["copy_status"], "success")
+    az(f"file copy cancel {to}", "--copy-id", started["copy_id"], fails=True)
+    expect("metadata", az(f"file metadata show {at} copy"), {"of": "az"})
+    az(f"file metadata update {at} copy --metadata k=v")
+    expect("metadata", az(f"file metadata show {at} copy"), {"k": "v"})
+    az(f"file update {at} copy --content-type a/b --content-language de")
+    settings = az(f"file show {at} copy")["properties"]["contentSettings"]
+    expect("properties", (settings["contentType"], settings["contentLanguage"]), ("a/b", "de"))
+    taken = az("share snapshot --name papers")["snapshot"]
+    expect("deleted", az(f"file delete {at} copy")["deleted"], True)
+    expect("exists", az(f"file exists {at} copy")["exists"], False)
+    expect("in the snapshot", az(f"file exists {at} copy", "--snapshot", taken)["exists"], True)
+    az("share delete --name papers --delete-snapshots include")
+
+
 if __name__ == "__main__":
-    for part in (queues, tables, containers, blobs):
+    for part in (queues, tables, containers, blobs, shares, directories, files):
         part()
     print(f"az storage: {len(done)} commands, {len(set(done))} kinds, all as expected")

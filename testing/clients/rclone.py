@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""`rclone` with its azureblob backend: copy, sync, check and what else it does with containers and blobs.
+"""`rclone` with its azureblob and azurefiles backends: copy, sync, check and what else it does with containers and blobs, directories and files.
 
-    with-server --tokens VENV/bin/python testing/clients/rclone.py
+    with-server --tokens VENV/bin/python testing/clients/rclone.py RCLONE...
 
-Path style is what it calls the emulator, with an address of our own. Releases before 1.61 know host style over https alone.
+Each RCLONE is a release to try; those before 1.64 have no azurefiles. Path style is what azureblob calls the emulator, with an address of our
+own. Releases before 1.61 know host style over https alone.
 """
 
 import contextlib
@@ -23,26 +24,29 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from azure.storage.blob import AccountSasPermissions, ResourceTypes, generate_account_sas
+from azure.storage.blob import AccountSasPermissions, ResourceTypes, Services, generate_account_sas
+from azure.storage.fileshare import ShareServiceClient
 
 ACCOUNT = "devstoreaccount1"
 KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
-ENDPOINT = os.environ["LAZULI_BLOB_ENDPOINT"]
-SECURE = os.environ.get("LAZULI_TOKENS_ENDPOINT")
+ENDPOINT, FILES = os.environ["LAZULI_BLOB_ENDPOINT"], os.environ.get("LAZULI_FILE_ENDPOINT")
+SECURE, SECURE_FILES = os.environ.get("LAZULI_TOKENS_ENDPOINT"), os.environ.get("LAZULI_TOKENS_FILE_ENDPOINT")
+SHARE = "rclone"
 MIB = 1 << 20
 done = []
 
 
 class Remote:
-    """One way to the server: `rclone` with the settings for it."""
+    """One way to the server: a release of `rclone`, one of its backends, and the settings for it."""
 
-    def __init__(self, settings, environment=None):
-        configured = {f"RCLONE_CONFIG_LAZULI_{name.upper()}": value for name, value in dict(settings, type="azureblob").items()}
+    def __init__(self, program, backend, settings, environment=None):
+        self.program, self.backend = program, backend
+        configured = {f"RCLONE_CONFIG_LAZULI_{name.upper()}": value for name, value in dict(settings, type=backend).items()}
         self.environment = dict(os.environ, RCLONE_CONFIG="/dev/null", **configured, **environment or {})
 
     def __call__(self, words, *more, given=None, fails=False):
         """Runs `rclone WORDS...`; gives what it printed."""
-        command = ["rclone", *words.split(), *map(str, more), "--retries", "1", "--low-level-retries", "1"]
+        command = [self.program, *words.split(), *map(str, more), "--retries", "1", "--low-level-retries", "1"]
         ran = subprocess.run(command, env=self.environment, input=given, capture_output=True, timeout=120)
         if (ran.returncode != 0) != fails:
             sys.exit(f"{' '.join(command)}: ended with {ran.returncode}\n{ran.stdout.decode(errors='replace')}{ran.stderr.decode(errors='replace')}")
@@ -55,9 +59,12 @@ def expect(what, got, wanted):
         sys.exit(f"{what}: {got!r}, expected {wanted!r}")
 
 
-def version():
-    said = subprocess.run(["rclone", "version"], capture_output=True, text=True, check=True).stdout
-    return tuple(map(int, re.search(r"v(\d+)\.(\d+)", said).groups()))
+def ask(program, *words):
+    return subprocess.run([program, *words], capture_output=True, text=True, check=True).stdout
+
+
+def version(program):
+    return tuple(map(int, re.search(r"v(\d+)\.(\d+)", ask(program, "version")).groups()))
 
 
 def make_tree(root):
@@ -79,8 +86,8 @@ def md5(content):
 
 
 def story(rclone, folder):
-    """Everything that is built, in chunks of 1 MiB so that several blocks make a blob."""
-    cut = ["--azureblob-chunk-size", "1Mi", "--azureblob-upload-concurrency", "4"]
+    """Everything it does, in chunks of 1 MiB so that several blocks make a blob, several ranges a file. `box` is a container or a directory."""
+    cut = [f"--{rclone.backend}-chunk-size", "1Mi", f"--{rclone.backend}-upload-concurrency", "4"]
     source, back = folder / "source", folder / "back"
     files = make_tree(source)
     rclone("mkdir lazuli:box")
@@ -98,7 +105,8 @@ def story(rclone, folder):
     expect("ls", names, {name: len(content) for name, content in files.items()})
     expect("lsl", len(rclone("lsl lazuli:box").splitlines()), len(files))
     expect("lsf", sorted(rclone("lsf lazuli:box/tree").decode().split()), ["a.txt", "dir/", "empty", "large/"])
-    expect("lsf in pages", len(rclone("lsf -R --files-only --azureblob-list-chunk 2 lazuli:box").splitlines()), len(files))
+    if rclone.backend == "azureblob":
+        expect("lsf in pages", len(rclone("lsf -R --files-only --azureblob-list-chunk 2 lazuli:box").splitlines()), len(files))
     expect("size", json.loads(rclone("size --json lazuli:box"))["bytes"], sum(map(len, files.values())))
     expect("modification times", {one["Path"]: one["ModTime"][:19] for one in json.loads(rclone("lsjson lazuli:box/tree --files-only"))}["a.txt"],
            datetime.fromtimestamp((source / "a.txt").stat().st_mtime, timezone.utc).isoformat()[:19])
@@ -128,7 +136,7 @@ def story(rclone, folder):
     rclone("sync lazuli:box/tree", back)
     expect("synced back", (back / "dir/b b.txt").exists(), False)
     rclone("sync --dry-run", source, "lazuli:box/other")
-    expect("a dry run", rclone("lsf lazuli:box/other"), b"")
+    expect("a dry run", "other/" in rclone("lsf lazuli:box").decode().split(), False)
 
     rclone("deletefile lazuli:box/said")
     rclone("delete --include *.bin lazuli:box/tree")
@@ -155,7 +163,7 @@ def copies(rclone):
 def smoke(rclone):
     rclone("mkdir lazuli:smoke")
     content = random.Random(8).randbytes(2 * MIB + 1)
-    rclone("rcat lazuli:smoke/dir/x", "--azureblob-chunk-size", "1Mi", given=content)
+    rclone("rcat lazuli:smoke/dir/x", f"--{rclone.backend}-chunk-size", "1Mi", given=content)
     expect("round trip", rclone("cat lazuli:smoke/dir/x") == content, True)
     expect("names", rclone("lsf -R --files-only lazuli:smoke"), b"dir/x\n")
     rclone("purge lazuli:smoke")
@@ -191,24 +199,57 @@ def tunnel():
         server.shutdown()
 
 
-def main():
-    token = generate_account_sas(ACCOUNT, KEY, ResourceTypes(service=True, container=True, object=True),
-                                 AccountSasPermissions(read=True, write=True, delete=True, list=True, add=True, create=True),
-                                 datetime.now(timezone.utc) + timedelta(hours=1))
-    path_style = Remote(dict(use_emulator="true", endpoint=ENDPOINT))
-    with tempfile.TemporaryDirectory() as folder:
-        story(path_style, Path(folder))
+def token():
+    return generate_account_sas(ACCOUNT, KEY, ResourceTypes(service=True, container=True, object=True),
+                                AccountSasPermissions(read=True, write=True, delete=True, list=True, add=True, create=True),
+                                datetime.now(timezone.utc) + timedelta(hours=1), services=Services(blob=True, fileshare=True))
+
+
+def secure(proxy):
+    """How to reach the server over https: what it presents is trusted, and names below localhost lead to it."""
+    return dict(HTTPS_PROXY=proxy, RCLONE_CA_CERT=os.environ["LAZULI_CERTIFICATE"])
+
+
+def blobs(program, folder):
+    path_style = Remote(program, "azureblob", dict(use_emulator="true", endpoint=ENDPOINT))
+    story(path_style, folder)
     copies(path_style)
-    smoke(Remote(dict(sas_url=f"{ENDPOINT}?{token}")))
-    ways = ["path style with the key and with a token"]
+    smoke(Remote(program, "azureblob", dict(sas_url=f"{ENDPOINT}?{token()}")))
     if SECURE:
         host = f"blob.localhost:{urlsplit(SECURE).port}"
+        host = host if version(program) < (1, 61) else f"https://{ACCOUNT}.{host}"
         with tunnel() as proxy:
-            host = host if version() < (1, 61) else f"https://{ACCOUNT}.{host}"
-            smoke(Remote(dict(account=ACCOUNT, key=KEY, env_auth="false", endpoint=host), dict(HTTPS_PROXY=proxy, RCLONE_CA_CERT=os.environ["LAZULI_CERTIFICATE"])))
-        ways.append("host style over https with the key")
-    print(f"rclone {'.'.join(map(str, version()))}: {len(done)} commands, {len(set(done))} kinds, all as expected; {'; '.join(ways)}")
+            smoke(Remote(program, "azureblob", dict(account=ACCOUNT, key=KEY, env_auth="false", endpoint=host), secure(proxy)))
+
+
+def files(program, folder):
+    share = dict(share_name=SHARE)
+    ShareServiceClient(FILES, credential=KEY).create_share(SHARE)
+    path_style = Remote(program, "azurefiles", dict(share, account=ACCOUNT, key=KEY, endpoint=FILES))
+    story(path_style, folder)
+    copies(path_style)
+    smoke(Remote(program, "azurefiles", dict(share, sas_url=f"{FILES}?{token()}")))
+    smoke(Remote(program, "azurefiles", dict(share, connection_string=f"AccountName={ACCOUNT};AccountKey={KEY};FileEndpoint={FILES}")))
+    if SECURE_FILES:
+        ShareServiceClient(SECURE_FILES, credential=KEY, connection_verify=os.environ["LAZULI_CERTIFICATE"]).create_share(SHARE)
+        host = f"https://{ACCOUNT}.file.localhost:{urlsplit(SECURE_FILES).port}"
+        with tunnel() as proxy:
+            smoke(Remote(program, "azurefiles", dict(share, account=ACCOUNT, key=KEY, endpoint=host), secure(proxy)))
+
+
+def main(programs):
+    for program in programs:
+        parts = [blobs]
+        if FILES and "azurefiles" in ask(program, "help", "backends"):
+            parts.append(files)
+        for part in parts:
+            done.clear()
+            with tempfile.TemporaryDirectory() as folder:
+                part(program, Path(folder))
+            name = f"rclone {'.'.join(map(str, version(program)))}, {part.__name__}"
+            print(f"{name}: {len(done)} commands, {len(set(done))} kinds, all as expected; path style with the key and with a token"
+                  + ("; host style over https with the key" if SECURE else ""))
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:] or ["rclone"])

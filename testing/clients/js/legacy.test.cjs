@@ -270,3 +270,68 @@ test("legacy client, tables", { skip: storage === null && "azure-storage is not 
   await call("deleteTable", table);
   assert.equal((await call("doesTableExist", table)).exists, false);
 });
+
+const FILES = process.env.LAZULI_FILE_ENDPOINT;
+test("legacy client, files", { skip: (storage === null && "azure-storage is not installed") || (!FILES && "the peer has no files") }, async () => {
+  const connect = (who) => storage.createFileService(`DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;${who};FileEndpoint=${FILES};`);
+  const service = connect(`AccountKey=${KEY}`);
+  const caller = (one) => (name, ...rest) => promisify(one[name]).call(one, ...rest);
+  const call = caller(service);
+  const share = `legacy-${crypto.randomBytes(6).toString("hex")}`;
+  await call("createShare", share, { metadata: { hello: "world" }, quota: 5 });
+  await assert.rejects(call("createShare", share), { code: "ShareAlreadyExists" });
+  assert.equal((await call("createShareIfNotExists", share)).created, false);
+  await call("setShareProperties", share, { quota: 6 });
+  await call("setShareMetadata", share, { a: "1" });
+  const about = await call("getShareProperties", share);
+  assert.deepEqual([about.quota, about.metadata, (await call("getShareMetadata", share)).metadata], ["6", { a: "1" }, { a: "1" }]);
+  assert.equal((await call("getShareStats", share)).shareStats.shareUsageBytes, "0");
+  const listed = await call("listSharesSegmentedWithPrefix", share, null, { include: "metadata" });
+  assert.deepEqual(listed.entries.map((one) => [one.name, one.metadata]), [[share, { a: "1" }]]);
+
+  await call("createDirectory", share, "dir");
+  assert.equal((await call("createDirectoryIfNotExists", share, "dir")).created, false);
+  await call("setDirectoryMetadata", share, "dir", { b: "2" });
+  assert.deepEqual((await call("getDirectoryMetadata", share, "dir")).metadata, { b: "2" });
+  assert.ok((await call("getDirectoryProperties", share, "dir")).etag);
+  assert.equal((await call("doesDirectoryExist", share, "absent")).exists, false);
+
+  await call("createFileFromText", share, "dir", "ü +.txt", "hello");
+  assert.equal(await call("getFileToText", share, "dir", "ü +.txt"), "hello");
+  const content = crypto.randomBytes(5_000_000);
+  await call("createFileFromStream", share, "dir", "large", Readable.from(content), content.length);
+  const target = new PassThrough(), pieces = [];
+  target.on("data", (piece) => pieces.push(piece));
+  await call("getFileToStream", share, "dir", "large", target);
+  assert.ok(Buffer.concat(pieces).equals(content));
+  await call("clearRange", share, "dir", "large", 512, 1023);
+  assert.deepEqual((await call("listRanges", share, "dir", "large")).map((one) => [one.start, one.end]), [[0, 511], [1024, 4_999_999]]);
+  await call("resizeFile", share, "dir", "large", 100);
+  await call("setFileMetadata", share, "dir", "large", { c: "3" });
+  await call("setFileProperties", share, "dir", "large", { contentType: "a/b" });
+  const seen = await call("getFileProperties", share, "dir", "large");
+  assert.deepEqual([seen.contentLength, seen.metadata, seen.contentSettings.contentType], ["100", { c: "3" }, "a/b"]);
+  assert.deepEqual((await call("getFileMetadata", share, "dir", "large")).metadata, { c: "3" });
+  await call("startCopyFile", service.getUrl(share, "dir", "ü +.txt"), share, "", "copy");
+  assert.equal(await call("getFileToText", share, "", "copy"), "hello");
+  await assert.rejects(call("abortCopyFile", share, "", "copy", "11111111-2222-4333-8444-555555555555"), { statusCode: 409 });
+  const inside = await call("listFilesAndDirectoriesSegmented", share, "", null);
+  assert.deepEqual([inside.entries.files.map((one) => one.name), inside.entries.directories.map((one) => one.name)], [["copy"], ["dir"]]);
+
+  const snapshot = await call("createShareSnapshot", share);
+  await call("deleteFile", share, "", "copy");
+  assert.equal(await call("getFileToText", share, "", "copy", { shareSnapshotId: snapshot }), "hello");
+  const policy = { AccessPolicy: { Permissions: "r", Expiry: new Date(Date.now() + 3600 * 1000) } };
+  const reader = caller(connect(`SharedAccessSignature=${service.generateSharedAccessSignature(share, "dir", "ü +.txt", policy)}`));
+  assert.equal(await reader("getFileToText", share, "dir", "ü +.txt"), "hello");
+  await assert.rejects(reader("deleteFile", share, "dir", "ü +.txt"), { statusCode: 403 });
+  await call("setShareAcl", share, { readers: policy.AccessPolicy });
+  assert.deepEqual(Object.keys((await call("getShareAcl", share)).signedIdentifiers), ["readers"]);
+
+  await assert.rejects(call("deleteDirectory", share, "dir"), { code: "DirectoryNotEmpty" });
+  for (const name of ["ü +.txt", "large"]) await call("deleteFile", share, "dir", name);
+  await call("deleteDirectory", share, "dir");
+  await assert.rejects(call("deleteShare", share), { code: "ShareHasSnapshots" });
+  await call("deleteShare", share, { deleteSnapshots: storage.FileUtilities.ShareSnapshotDeleteOptions.SHARE_AND_SNAPSHOTS });
+  assert.equal((await call("doesShareExist", share)).exists, false);
+});

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import pytest
 from azure.core.exceptions import HttpResponseError
 from azure.storage.blob import BlobServiceClient
+from azure.storage.fileshare import ShareServiceClient
 
 import issuer
 import server as servers
@@ -86,6 +87,13 @@ def table_endpoint(endpoints):
     return endpoints["table"]
 
 
+@pytest.fixture(scope="session")
+def file_endpoint(endpoints):
+    if "file" not in endpoints:
+        pytest.skip("LAZULI_FILE_ENDPOINT is not set")
+    return endpoints["file"]
+
+
 @pytest.fixture
 def start():
     """Starts a server of this test's own, with whatever arguments it needs."""
@@ -136,6 +144,27 @@ def container(service):
         pass  # a test may have deleted it itself
 
 
+def file_client(endpoint, credential=servers.KEY, **options):
+    """The same for shares."""
+    return ShareServiceClient(endpoint, credential=credential, retry_total=0, **options)
+
+
+@pytest.fixture(scope="session")
+def shares(file_endpoint):
+    with file_client(file_endpoint) as one:
+        yield one
+
+
+@pytest.fixture
+def share(shares):
+    one = shares.create_share(fresh_name("s"))
+    yield one
+    try:
+        one.delete_share(delete_snapshots="include-leased")
+    except HttpResponseError:
+        pass  # a test may have deleted it itself
+
+
 class Refused:
     """`with refused(412, "ConditionNotMet"):` - the block must fail with this status and this error code."""
 
@@ -165,4 +194,4 @@ def refused():
 
 @pytest.fixture
 def tools():
-    return SimpleNamespace(client=client, fresh_name=fresh_name)
+    return SimpleNamespace(client=client, file_client=file_client, fresh_name=fresh_name)

@@ -1,0 +1,85 @@
+"""Copies through azure-storage-file-share: of files and blobs to files, of files to blobs, whole and by range."""
+
+import os
+from datetime import datetime, timedelta, timezone
+
+import pytest
+from azure.storage.fileshare import ContentSettings, FileSasPermissions, generate_file_sas
+
+import server as servers
+
+pytestmark = pytest.mark.skipif(servers.kind() != "lazuli", reason="the peer has no files")
+
+LONG_AGO = datetime(2001, 2, 3, 4, 5, 6, 789_012)
+
+
+def read(file, **how):
+    return file.download_file(**how).readall()
+
+
+def signed(file):
+    token = generate_file_sas(servers.ACCOUNT, file.share_name, file.file_path, servers.KEY, permission=FileSasPermissions(read=True),
+                              expiry=datetime.now(timezone.utc) + timedelta(hours=1))
+    return f"{file.url}?{token}"
+
+
+def test_copies(shares, share, refused):
+    source = share.get_file_client("source")
+    content = os.urandom(100_000)
+    source.upload_file(content, metadata={"a": "1"}, content_settings=ContentSettings(content_type="a/b"))
+    copy = share.get_file_client("copy")
+    started = copy.start_copy_from_url(source.url)
+    assert started["copy_status"] == "success"
+    seen = copy.get_file_properties()
+    assert read(copy) == content and (seen.metadata, seen.content_settings.content_type) == ({"a": "1"}, "a/b")
+    assert (seen.copy.id, seen.copy.status, seen.copy.progress) == (started["copy_id"], "success", "100000/100000")
+    with refused(409, "NoPendingCopyOperation"):
+        copy.abort_copy(started["copy_id"])
+    copy.start_copy_from_url(source.url, metadata={"b": "2"}, file_attributes="Hidden", file_creation_time=LONG_AGO, file_last_write_time="source")
+    seen = copy.get_file_properties()
+    assert seen.metadata == {"b": "2"} and "Hidden" in str(seen.file_attributes)
+    assert (seen.creation_time.replace(tzinfo=None), seen.last_write_time) == (LONG_AGO, source.get_file_properties().last_write_time)
+    taken = share.create_snapshot()
+    source.upload_file(b"newer")
+    then = shares.get_share_client(share.share_name, snapshot=taken).get_file_client("source")
+    copy.start_copy_from_url(then.url)
+    assert read(copy) == content
+    with refused(404):
+        copy.start_copy_from_url(share.get_file_client("absent").url)
+    assert read(copy) == content
+    lease = copy.acquire_lease()
+    with refused(412, "LeaseIdMissing"):
+        copy.start_copy_from_url(source.url)
+    copy.start_copy_from_url(source.url, lease=lease)
+    assert read(copy) == b"newer"
+
+
+def test_copies_between_files_and_blobs(service, container, share, tools):
+    blob = container.upload_blob("b", b"from a blob", metadata={"of": "blob"})
+    file = share.get_file_client("f")
+    assert file.start_copy_from_url(blob.url)["copy_status"] == "success"
+    assert read(file) == b"from a blob" and file.get_file_properties().metadata == {"of": "blob"}
+    source = share.get_file_client("g")
+    source.upload_file(b"from a file")
+    container.get_blob_client("c").start_copy_from_url(signed(source))
+    assert container.download_blob("c").readall() == b"from a file"
+
+
+def test_ranges_from_elsewhere(share, container, refused):
+    source, file = share.get_file_client("source"), share.get_file_client("f")
+    source.upload_file(bytes(range(256)) * 40)
+    file.create_file(10_000)
+    file.upload_range_from_url(signed(source), 512, 1000, 256)
+    assert read(file) == bytes(512) + (bytes(range(256)) * 40)[256:1256] + bytes(8488)
+    blob = container.upload_blob("b", b"blob content")
+    file.upload_range_from_url(blob.url, 0, 4, 5)
+    assert read(file, offset=0, length=4) == b"cont"
+    before = file.get_file_properties()
+    file.upload_range_from_url(signed(source), 0, 10, 0, file_last_write_mode="Preserve")
+    assert file.get_file_properties().last_write_time == before.last_write_time
+    with refused(409, "CannotVerifyCopySource"):
+        file.upload_range_from_url(signed(source), 0, 100, 10_200)
+    with refused(416, "InvalidRange"):
+        file.upload_range_from_url(signed(source), 9_990, 100, 0)
+    with refused(403):
+        file.upload_range_from_url(source.url.replace(servers.ACCOUNT, "somebody"), 0, 100, 0)
