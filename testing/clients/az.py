@@ -277,8 +277,8 @@ def files():
     # Left to itself it looks for the source in the cloud, whatever the connection string says.
     to = "--destination-share papers --destination-path copy"
     started = az(f"file copy start {to}", "--source-uri", f"{os.environ['LAZULI_FILE_ENDPOINT']}/papers/dir/f.bin")
-    expect("copied", started["copy_status"], "success")
-    az(f"file copy cancel {to}", "--copy-id", started["copy_id"], fails=True)
+    expect("copied", started["status"], "success")
+    az(f"file copy cancel {to}", "--copy-id", started["id"], fails=True)
     expect("metadata", az(f"file metadata show {at} copy"), {"of": "az"})
     az(f"file metadata update {at} copy --metadata k=v")
     expect("metadata", az(f"file metadata show {at} copy"), {"k": "v"})
@@ -286,7 +286,7 @@ def files():
     settings = az(f"file show {at} copy")["properties"]["contentSettings"]
     expect("properties", (settings["contentType"], settings["contentLanguage"]), ("a/b", "de"))
     taken = az("share snapshot --name papers")["snapshot"]
-    expect("deleted", az(f"file delete {at} copy")["deleted"], True)
+    az(f"file delete {at} copy")
     expect("exists", az(f"file exists {at} copy")["exists"], False)
     expect("in the snapshot", az(f"file exists {at} copy", "--snapshot", taken)["exists"], True)
     az("share delete --name papers --delete-snapshots include")

@@ -13,6 +13,7 @@ const {
   AccountSASPermissions, AnonymousCredential, FileSASPermissions, ShareClient, ShareFileClient, ShareSASPermissions, ShareServiceClient,
   StorageSharedKeyCredential, generateFileSASQueryParameters, newPipeline,
 } = require("@azure/storage-file-share");
+const { BlobSASPermissions } = require("@azure/storage-blob");
 const { ACCOUNT, KEY, ONE_TRY, collect, freshContainer, freshName, refused } = require("./common.cjs");
 
 const ENDPOINT = process.env.LAZULI_FILE_ENDPOINT;
@@ -254,7 +255,8 @@ ours("copies", async (t) => {
   const container = await freshContainer(t);
   const blob = container.getBlockBlobClient("b");
   await blob.upload("from a blob", 11);
-  await copy.startCopyFromURL(blob.url);
+  await refused(copy.startCopyFromURL(blob.url), 401, "CannotVerifyCopySource"); // the key opens files of the account as sources, not blobs
+  await copy.startCopyFromURL(await blob.generateSasUrl({ permissions: BlobSASPermissions.parse("r"), expiresOn: soon() }));
   assert.equal(await text(copy), "from a blob");
 });
 
