@@ -408,7 +408,7 @@ async fn copies_that_are_refused() {
             "InvalidHeaderValue",
         ),
         (to("share/f2").header("x-ms-file-permission", "nonsense"), 400, "FileInvalidPermission"),
-        (to("share/f2").header("x-ms-file-permission-key", "1*2"), 400, "InvalidHeaderValue"),
+        (to("share/f2").header("x-ms-file-permission-key", "1*2"), 400, "FileInvalidPermissionKey"),
         (copy("share/f2", "share/f"), 400, "InvalidHeaderValue"),
         (copy("share/f2", "ftp://127.0.0.1/a/b/c"), 400, "InvalidHeaderValue"),
         (copy("share/f2", format!("{FILES}/share/f?comp=metadata")), 400, "InvalidHeaderValue"),
