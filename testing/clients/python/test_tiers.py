@@ -89,10 +89,10 @@ def day(number):
 
 
 def test_immutability_policies(immutable, refused):
-    blob = immutable.get_blob_client("a")
-    blob.upload_blob(b"content", immutability_policy=ImmutabilityPolicy(expiry_time=day(2), policy_mode="Unlocked"))
+    blob, until = immutable.get_blob_client("a"), day(2)
+    blob.upload_blob(b"content", immutability_policy=ImmutabilityPolicy(expiry_time=until, policy_mode="Unlocked"))
     seen = blob.get_blob_properties().immutability_policy
-    assert (seen.expiry_time, seen.policy_mode) == (day(2), "unlocked")
+    assert (seen.expiry_time, seen.policy_mode) == (until, "unlocked")
     for attempt in (
         lambda: blob.delete_blob(),
         lambda: blob.upload_blob(b"other", overwrite=True),
@@ -102,7 +102,7 @@ def test_immutability_policies(immutable, refused):
             attempt()
     assert blob.download_blob().readall() == b"content"
     listed = list(immutable.list_blobs(include=["immutabilitypolicy", "legalhold"]))
-    assert listed[0].immutability_policy.expiry_time == day(2) and not listed[0].has_legal_hold
+    assert listed[0].immutability_policy.expiry_time == until and not listed[0].has_legal_hold
     blob.delete_immutability_policy()
     blob.set_immutability_policy(ImmutabilityPolicy(expiry_time=day(1), policy_mode="Locked"))
     with refused(409, "BlobImmutableDueToPolicy"):
