@@ -118,6 +118,25 @@ impl Tree {
         Ok(())
     }
 
+    /// A copy of a file, as it is or as it was in another tree, with all that was written of it by now.
+    pub fn copy(&mut self, from: &str, then: Option<&Tree>, to: &str, fresh: u64, generation: u64) -> Outcome {
+        let (is_itself, source) = (then.is_none() && fold(from) == fold(to), then.unwrap_or(self));
+        let Some(Node { kind: Kind::File(source), metadata, .. }) = source.nodes.get(&fold(from)).cloned() else {
+            return Err("CannotVerifyCopySource");
+        };
+        self.create_file(to, 0, fresh)?;
+        let node = self.nodes.get_mut(&fold(to)).expect("it is there");
+        let Kind::File(file) = &mut node.kind else { return Err("ResourceTypeMismatch") };
+        node.metadata = metadata;
+        if is_itself {
+            *file = source;
+            return Ok(());
+        }
+        file.written = source.written.iter().map(|written| written.map(|_| generation)).collect();
+        file.bytes = source.bytes;
+        Ok(())
+    }
+
     /// A file that may be written to.
     fn writable(&mut self, path: &str) -> Result<&mut File, &'static str> {
         let folded = fold(path);

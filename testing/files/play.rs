@@ -57,7 +57,7 @@ impl Play {
 
     pub async fn step(&mut self, chance: &mut Chance) {
         let path = Self::path(chance);
-        match chance.weighted(&[8, 3, 12, 14, 5, 5, 4, 4, 8, 3, 2, 3, 2]) {
+        match chance.weighted(&[8, 3, 12, 14, 5, 5, 4, 4, 8, 3, 2, 3, 2, 8]) {
             0 => {
                 let answer = self.send(Self::request("PUT", &path, "restype=directory")).await;
                 let expected = self.tree.create_directory(&path);
@@ -153,6 +153,19 @@ impl Play {
                 let id = answer.header("x-ms-snapshot").expect("an id").to_string();
                 assert!(self.snapshots.insert(id, (self.taken, self.tree.clone())).is_none(), "no id twice");
                 self.taken += 1;
+            }
+            13 => {
+                let to = Self::path(chance);
+                let ids: Vec<String> = self.snapshots.keys().cloned().collect();
+                let id = (!ids.is_empty() && chance.permille(300)).then(|| chance.pick(&ids).clone());
+                let then = id.as_ref().and_then(|id| self.snapshots.get(id)).map(|(_, tree)| tree.clone());
+                let at = id.map(|id| format!("?sharesnapshot={id}")).unwrap_or_default();
+                let encoded: String = path.bytes().map(encode).collect();
+                let source = format!("http://127.0.0.1:10000/devstoreaccount1/share/{encoded}{at}");
+                let answer = self.send(Self::request("PUT", &to, "").header("x-ms-copy-source", source)).await;
+                self.next_id += 1;
+                let expected = self.tree.copy(&path, then.as_ref(), &to, self.next_id, self.taken);
+                self.check(&answer, expected);
             }
             _ => {
                 let ids: Vec<String> = self.snapshots.keys().cloned().collect();
