@@ -14,8 +14,13 @@ use crate::execute::Reader;
 use crate::key::share;
 use crate::record::{Node, NodeKind, ShareState, corrupt};
 
-/// Runs asked of the engine at once.
+/// Runs asked of the engine at once: few at first, for a small range of a file in many small runs meets one or two of them.
+const RUNS_AT_FIRST: usize = 2;
 const RUNS_AT_ONCE: usize = 64;
+
+fn more(at_once: usize) -> usize {
+    (at_once * 2).min(RUNS_AT_ONCE)
+}
 
 /// Bytes that were written, and where.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -89,9 +94,11 @@ pub async fn overlapping(
     let mut found = Vec::new();
     let mut range = all_runs(body);
     range.start = std::ops::Bound::Included(run_key(body, first));
+    let mut at_once = RUNS_AT_FIRST;
     loop {
-        let page = reader.scan(share::RUN, &range, RUNS_AT_ONCE).await?;
-        let is_last = page.len() < RUNS_AT_ONCE;
+        let page = reader.scan(share::RUN, &range, at_once).await?;
+        let is_last = page.len() < at_once;
+        at_once = more(at_once);
         for (key, record) in page {
             let mut stored = Versioned::read(record)?;
             let mut run = Run::read(&key, &stored)?;
@@ -186,17 +193,20 @@ impl Edit<'_> {
 pub struct RunWalk {
     walk: Walk,
     last: u64,
+    at_once: usize,
 }
 
 impl RunWalk {
     /// Those that lie in part or whole between `first` and `last`.
     pub fn new(at: At, body: u64, first: u64, last: u64) -> RunWalk {
         let walk = Walk::new(at, share::RUN, run_key(body, first), &body.to_be_bytes());
-        RunWalk { walk, last }
+        RunWalk { walk, last, at_once: RUNS_AT_FIRST }
     }
 
     pub async fn next(&mut self, view: &dyn View) -> Result<Option<Run>, Fault> {
-        let Some((key, stored)) = self.walk.next(view, RUNS_AT_ONCE).await? else { return Ok(None) };
+        let next = self.walk.next(view, self.at_once).await?;
+        self.at_once = more(self.at_once);
+        let Some((key, stored)) = next else { return Ok(None) };
         let run = Run::read(&key, &stored)?;
         Ok(Some(run).filter(|run| run.begin <= self.last))
     }
