@@ -1,6 +1,7 @@
 """Copies through azure-storage-file-share: of files and blobs to files, of files to blobs, whole and by range."""
 
 import os
+import time
 from datetime import datetime, timedelta, timezone
 
 import pytest
@@ -8,6 +9,7 @@ from azure.storage.blob import generate_blob_sas
 from azure.storage.fileshare import ContentSettings, FileSasPermissions, generate_file_sas
 
 import server as servers
+from test_copy import Slow, outside  # noqa: F401 (a fixture)
 
 pytestmark = pytest.mark.skipif(servers.kind() != "lazuli", reason="the peer has no files")
 
@@ -95,3 +97,40 @@ def test_ranges_from_elsewhere(share, container, refused):
         file.upload_range_from_url(signed(share.get_file_client("absent")), 0, 100, 0)
     with refused(403, "CannotVerifyCopySource"):
         file.upload_range_from_url(signed(source).replace("sp=r", "sp=rw"), 0, 100, 0)
+
+
+def test_nothing_outside_by_default(share, outside, refused):  # noqa: F811
+    file = share.get_file_client("f")
+    file.create_file(100)
+    for act in (lambda: file.start_copy_from_url(f"{outside}/content"), lambda: file.upload_range_from_url(f"{outside}/content", 0, 10, 0)):
+        with refused(403, "CannotVerifyCopySource"):
+            act()
+
+
+def test_outside_sources_that_are_listed(start, outside, tools, refused):  # noqa: F811
+    running = start(extra=["--copy-source", outside.removeprefix("http://")])
+    share = tools.file_client(running.endpoint_of("file")).create_share(tools.fresh_name("s"))
+    file = share.get_file_client("f")
+    file.create_file(100)
+    file.upload_range_from_url(f"{outside}/content", 50, 10, 5)
+    assert read(file, offset=50, length=10) == Slow.body[5:15]
+
+    started = file.start_copy_from_url(f"{outside}/slow", metadata={"a": "1"})
+    assert started["copy_status"] == "pending" and file.get_file_properties().copy.status == "pending"
+    for act in (lambda: file.upload_range(b"x", 0, 1), lambda: file.set_file_metadata({}), lambda: file.resize_file(0)):
+        with refused(409, "PendingCopyOperation"):
+            act()
+    with refused(409, "CopyIdMismatch"):
+        file.abort_copy("01234567-89ab-cdef-0123-456789abcdef")
+    file.abort_copy(started["copy_id"])
+    seen = file.get_file_properties()
+    assert (seen.copy.status, seen.size) == ("aborted", 0)
+    with refused(409, "NoPendingCopyOperation"):
+        file.abort_copy(started["copy_id"])
+
+    file.start_copy_from_url(f"{outside}/slow")
+    Slow.go_on.set()
+    deadline = time.monotonic() + 10
+    while (seen := file.get_file_properties()).copy.status == "pending" and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert (seen.copy.status, seen.copy.progress, read(file)) == ("success", f"{len(Slow.body)}/{len(Slow.body)}", Slow.body)
