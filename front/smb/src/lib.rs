@@ -1,0 +1,3 @@
+//! The SMB front end: frames to commands, outcomes to frames.
+
+pub mod security;

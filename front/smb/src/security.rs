@@ -1,0 +1,1 @@
+//! Who a client is and how its messages are kept from others: signatures, encryption, NTLM.
