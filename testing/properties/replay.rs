@@ -94,3 +94,13 @@ fn http_head() {
 fn xml() {
     replay("xml");
 }
+
+#[test]
+fn spnego_token() {
+    replay("spnego_token");
+}
+
+#[test]
+fn ntlm_message() {
+    replay("ntlm_message");
+}

@@ -18,13 +18,14 @@ use crate::shapes::{self, Kind};
 use crate::sim::panics;
 use crate::{ACCOUNT, Answer, DelegationKey, Issuer, KEY, Request, World};
 
+pub mod smb;
 pub mod tables;
 pub mod tags;
 
 /// A target's name and what it runs.
 pub type Target = (&'static str, fn(&[u8]));
 
-pub const TARGETS: [Target; 10] = [
+pub const TARGETS: [Target; 12] = [
     ("sas_query", sas_query),
     ("authorization_header", authorization_header),
     ("canonicalisation", canonicalisation),
@@ -35,6 +36,8 @@ pub const TARGETS: [Target; 10] = [
     ("odata_entity", tables::odata_entity),
     ("table_batch", tables::table_batch),
     ("tag_expression", tags::tag_expression),
+    ("spnego_token", smb::spnego_token),
+    ("ntlm_message", smb::ntlm_message),
 ];
 
 /// A server with container `box`, blob `b`, a CORS rule, a trusted issuer and a user delegation key.
