@@ -1,9 +1,11 @@
 //! Files and directories: names, attributes, sizes, sparse content, who has them open, and paths that lead nowhere.
 
+use std::sync::Arc;
+
 use contract::Service;
 use env::Timestamp;
 use partition::checks::Expectation;
-use partition::file::opens::{Access, Claim, Opening, ShareMode};
+use partition::file::opens::{Access, BreakNotice, CachingWanted, Claim, Listener, Opening, ShareMode};
 use partition::file::{read, share};
 use partition::record::FileId;
 use testing::{Answer, Request, World};
@@ -347,10 +349,26 @@ async fn open(world: &World, path: &str, access: Access, share: ShareMode) -> pa
         file: FileId(id),
         above: vec![FileId::ROOT],
         claim: Claim { access, share },
+        mask: 1,
+        caching: CachingWanted::Nothing,
+        overwrites: false,
+        deletes_on_close: false,
+        is_leased: false,
         opened: Timestamp::from_ticks(0),
         reconnected: None,
+        listener: Arc::new(Nobody),
     };
-    world.app.shell.open_files.open(found.group(), opening).expect("nobody has it").id
+    let opened = world.app.shell.open_files.open(found.group(), opening, Timestamp::from_ticks(0));
+    opened.expect("nobody has it").handle.id
+}
+
+/// A client that keeps nothing.
+struct Nobody;
+
+impl Listener for Nobody {
+    fn broken(&self, notice: BreakNotice) {
+        panic!("nothing was granted: {notice:?}");
+    }
 }
 
 #[tokio::test]

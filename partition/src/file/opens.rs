@@ -11,29 +11,43 @@
 //! 3. Every handle is known to each directory above it, so what is open below a directory is found without a walk.
 //! 4. A file that nothing is open on takes no memory.
 //!
-//! Oplocks are no part of it yet. They are broken before anything is asked here, and once more when the answer is a
-//! sharing violation and a handle that is only cached may be its cause; then everything is asked again.
+//! 5. What a client was granted to keep of a file (`caching`) it has until it is told: nobody reads, writes or opens past it
+//!    without breaking it first, and no caching is granted that somebody at work would have to break.
+//!
+//! Clients are told with nothing locked.
 
+mod breaks;
+mod caching;
+mod entry;
+mod held;
 mod range_lock;
 mod share_mode;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::HashMap;
+use std::fmt;
 use std::hash::{BuildHasher, RandomState};
-use std::ops::Bound;
+use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use contract::Refusal;
 use contract::limits::FILE_HANDLES_MAX;
-use contract::{ErrorCode, Refusal};
 use engine::GroupId;
 use env::Timestamp;
-use tokio::sync::oneshot;
+use tokio::sync::watch;
 
+pub use caching::{
+    AcknowledgeError, BREAK_SECONDS, BreakNotice, BreakOf, CachingGranted, CachingWanted, Io, LeaseKey, Listener,
+    Oplock, Rights,
+};
+pub use held::{InUse, Removal, Renaming, ShortOpen};
 pub use range_lock::{ByteRange, LockKind, RangeUse};
 pub use share_mode::{Access, Claim, RestAccess, ShareMode, conflicts};
 
 use crate::record::FileId;
 use crate::turns::lock;
+use caching::Opener;
+use entry::{Closing, Share, Usage, next_number};
 use range_lock::RangeLock;
 
 /// Locks on one file. The service names no number; this one keeps the list short enough to be gone through.
@@ -46,7 +60,7 @@ const SHARDS: usize = 64;
 pub struct HandleId(pub u64);
 
 /// What an opener says of a handle.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone)]
 pub struct Opening {
     pub session: u64,
     /// With its port, as listings show it.
@@ -58,9 +72,21 @@ pub struct Opening {
     /// Every directory on the way, the root first; nothing for the root.
     pub above: Vec<FileId>,
     pub claim: Claim,
+    /// All that was granted (MS-SMB2 2.2.13.1.1).
+    pub mask: u32,
+    /// Of a directory, nothing.
+    pub caching: CachingWanted,
+    /// Content that is there goes.
+    pub overwrites: bool,
+    /// The file is to go with this handle, or with the last one after it.
+    pub deletes_on_close: bool,
+    /// A REST client has a lease on it: to be looked up in the turn in which it is opened.
+    pub is_leased: bool,
     pub opened: Timestamp,
     /// When a client last came back to it over another connection.
     pub reconnected: Option<Timestamp>,
+    /// Where it is told that caching is broken. Of handles that share a lease, the oldest one's is asked.
+    pub listener: Arc<dyn Listener>,
 }
 
 impl Opening {
@@ -68,12 +94,46 @@ impl Opening {
     pub fn parent(&self) -> FileId {
         self.above.last().copied().unwrap_or(FileId::ROOT)
     }
+
+    fn opener(&self) -> Opener {
+        Opener { mask: self.mask, overwrites: self.overwrites }
+    }
+
+    /// Who overwrites writes, if only once.
+    fn judged_claim(&self) -> Claim {
+        let mut claim = self.claim;
+        claim.access.write |= self.overwrites;
+        claim
+    }
 }
 
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone)]
 pub struct Handle {
     pub id: HandleId,
     pub opening: Opening,
+}
+
+impl Handle {
+    /// As whom it would hold caching.
+    fn holder(&self) -> BreakOf {
+        match self.opening.caching.lease() {
+            Some(key) => BreakOf::Lease { key },
+            None => BreakOf::Oplock(self.id),
+        }
+    }
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} on {:?}", self.id, self.opening.file)
+    }
+}
+
+/// A handle, and what its client may keep of the file.
+#[derive(Debug)]
+pub struct Opened {
+    pub handle: Arc<Handle>,
+    pub caching: CachingGranted,
 }
 
 /// What stands in a handle's way.
@@ -84,25 +144,34 @@ pub enum Conflict {
     /// Another handle denies it, or has what it would deny.
     Sharing,
     DeletePending,
+    /// A REST client's lease keeps writers out.
+    Leased,
+    /// The lease key is in use with another file.
+    LeaseOfAnother,
+    /// What a rename would replace is open.
+    TargetOpen,
+    /// Somebody keeps what stands in the way, and was told to give it up: ask again when that is over, or after
+    /// `BREAK_SECONDS`.
+    Breaking(Wait),
     TooManyHandles,
     /// Another lock. Over when a lock on the file is given back.
     Locked(Wait),
     TooManyLocks,
     InvalidLockRange,
     RangeNotLocked,
-    /// A REST operation is at work. Clients are told nothing of it: ask again when it is over. Another may have begun
+    /// Somebody is at work, for a moment. Clients are told nothing of it: ask again when it is over. Another may have begun
     /// by then; how often to ask is the caller's to say.
     WithShortOpen(Wait),
 }
 
 /// Until something was given back.
-#[derive(Debug)]
-pub struct Wait(oneshot::Receiver<()>);
+#[derive(Clone, Debug)]
+pub struct Wait(watch::Receiver<()>);
 
 impl Wait {
-    pub async fn over(self) {
-        // Dropped or sent means the same.
-        let _ = self.0.await;
+    pub async fn over(mut self) {
+        // Nothing is ever sent: it ends with its sender.
+        let _ = self.0.changed().await;
     }
 }
 
@@ -114,7 +183,7 @@ pub struct Scope {
 }
 
 /// Handles in the order of their ids.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Default, Debug)]
 pub struct Page {
     pub handles: Vec<Arc<Handle>>,
     /// Go on after this one. `None` at the end.
@@ -136,6 +205,8 @@ pub struct OpenFiles(Arc<Shards>);
 struct Shards {
     hasher: RandomState,
     shards: Vec<Mutex<HashMap<GroupId, Share>>>,
+    /// Which file each lease is on. Taken after a shard, never before one.
+    leases: Mutex<HashMap<LeaseKey, (GroupId, FileId)>>,
     last_handle: AtomicU64,
 }
 
@@ -144,152 +215,9 @@ impl Default for Shards {
         Shards {
             hasher: RandomState::new(),
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            leases: Mutex::default(),
             last_handle: AtomicU64::new(0),
         }
-    }
-}
-
-/// What is open in one share. A short open or a handle is always in `files`, a handle in `handles` too.
-#[derive(Default)]
-struct Share {
-    files: HashMap<FileId, OpenFile>,
-    handles: BTreeMap<HandleId, Arc<Handle>>,
-}
-
-/// What is open on a file or directory, and of a directory what is open below it.
-#[derive(Default)]
-struct OpenFile {
-    handles: BTreeMap<HandleId, Claim>,
-    /// Handles on it and below it.
-    within: BTreeSet<HandleId>,
-    short_opens: BTreeMap<u64, RestAccess>,
-    locks: Vec<RangeLock>,
-    is_delete_pending: bool,
-    waiting: Vec<oneshot::Sender<()>>,
-}
-
-impl OpenFile {
-    /// May a REST operation go on?
-    fn judge(&self, access: RestAccess) -> Result<(), ErrorCode> {
-        if self.is_delete_pending {
-            return Err(ErrorCode::SMBDeletePending);
-        }
-        match access {
-            RestAccess::DeleteDirectory if !self.handles.is_empty() => Err(ErrorCode::CannotDeleteFileOrDirectory),
-            RestAccess::RenameDirectory if !self.within.is_empty() => Err(ErrorCode::SharingViolation),
-            RestAccess::Delete if !self.handles.is_empty() => Err(ErrorCode::SharingViolation),
-            _ if self.is_denied(access.claim()) => Err(ErrorCode::SharingViolation),
-            RestAccess::Read(range) if self.is_locked(None, RangeUse::Read, range) => Err(ErrorCode::FileLockConflict),
-            _ if access.writes_content() && !self.locks.is_empty() => Err(ErrorCode::FileLockConflict),
-            _ => Ok(()),
-        }
-    }
-
-    fn is_denied(&self, wanted: Claim) -> bool {
-        self.handles.values().any(|open| conflicts(*open, wanted))
-    }
-
-    fn is_locked(&self, by: Option<HandleId>, usage: RangeUse, range: ByteRange) -> bool {
-        self.locks.iter().any(|lock| lock.blocks(by, usage, range))
-    }
-
-    /// Is a REST operation at work that could not go on if there were this open?
-    fn is_used_against(&self, wanted: Claim) -> bool {
-        self.short_opens.values().any(|access| conflicts(access.claim(), wanted))
-    }
-
-    fn is_being_taken_away(&self) -> bool {
-        self.short_opens.values().any(|access| access.takes_name())
-    }
-
-    /// Is a REST operation at work that could not go on if there were this lock?
-    fn is_used_against_lock(&self, wanted: &RangeLock) -> bool {
-        self.short_opens.values().any(|access| match access {
-            RestAccess::Read(range) => wanted.blocks(None, RangeUse::Read, *range),
-            access => access.writes_content(),
-        })
-    }
-
-    fn wait(&mut self) -> Wait {
-        let (sender, receiver) = oneshot::channel();
-        self.waiting.retain(|sender| !sender.is_closed());
-        self.waiting.push(sender);
-        Wait(receiver)
-    }
-
-    fn wake(&mut self) {
-        self.waiting.clear();
-    }
-
-    /// Those who wait need not be counted: there is always something that they wait for.
-    fn is_unused(&self) -> bool {
-        self.within.is_empty() && self.short_opens.is_empty() && !self.is_delete_pending
-    }
-}
-
-impl Share {
-    fn file_of(&mut self, handle: HandleId) -> Result<&mut OpenFile, Conflict> {
-        let file = self.handles.get(&handle).map(|handle| handle.opening.file);
-        file.and_then(|file| self.files.get_mut(&file)).ok_or(Conflict::NotOpen)
-    }
-
-    /// Enters a handle that may be, with every directory above it.
-    fn enter(&mut self, handle: Arc<Handle>) {
-        let Opening { file, above, claim, .. } = &handle.opening;
-        self.files.entry(*file).or_default().handles.insert(handle.id, *claim);
-        for id in above.iter().chain([file]) {
-            self.files.entry(*id).or_default().within.insert(handle.id);
-        }
-        self.handles.insert(handle.id, handle);
-    }
-
-    /// The opposite, but for the locks and what is pending, which are the file's.
-    fn leave(&mut self, handle: HandleId) -> Option<Arc<Handle>> {
-        let handle = self.handles.remove(&handle)?;
-        let Opening { file, above, .. } = &handle.opening;
-        for id in above.iter().chain([file]) {
-            if let Some(open) = self.files.get_mut(id) {
-                open.within.remove(&handle.id);
-                open.handles.remove(&handle.id);
-            }
-        }
-        Some(handle)
-    }
-
-    fn forget_unused(&mut self, files: impl IntoIterator<Item = FileId>) {
-        for file in files {
-            if self.files.get(&file).is_some_and(OpenFile::is_unused) {
-                self.files.remove(&file);
-            }
-        }
-    }
-
-    /// Takes a handle away. True if the file is to go with it.
-    fn close(&mut self, handle: HandleId) -> Option<(Arc<Handle>, bool)> {
-        let handle = self.leave(handle)?;
-        let mut is_last_of_pending = false;
-        if let Some(open) = self.files.get_mut(&handle.opening.file) {
-            open.locks.retain(|lock| lock.owner != handle.id);
-            open.wake();
-            is_last_of_pending = open.is_delete_pending && open.handles.is_empty();
-        }
-        self.forget_unused(handle.opening.above.iter().copied().chain([handle.opening.file]));
-        Some((handle, is_last_of_pending))
-    }
-
-    /// At most `max` handles in the order of their ids, and after which to go on if there are more.
-    fn in_scope(&self, scope: Scope, after: Option<HandleId>, max: usize) -> (Vec<HandleId>, Option<HandleId>) {
-        let Some(open) = self.files.get(&scope.file) else { return Default::default() };
-        let after = (after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
-        let and_one_more = max.saturating_add(1);
-        let mut ids: Vec<_> = match scope.is_recursive {
-            true => open.within.range(after).copied().take(and_one_more).collect(),
-            false => open.handles.range(after).map(|(id, _)| *id).take(and_one_more).collect(),
-        };
-        let is_more = ids.len() > max;
-        ids.truncate(max);
-        let next = ids.last().copied().filter(|_| is_more);
-        (ids, next)
     }
 }
 
@@ -298,14 +226,17 @@ impl OpenFiles {
         lock(&self.0.shards[self.0.hasher.hash_one(share) as usize % SHARDS])
     }
 
-    /// Changes what is open in a share. One with nothing open is not kept.
+    /// Changes what is open in a share, and tells those who have to know. A share with nothing open is not kept.
     fn change<T>(&self, share: &GroupId, change: impl FnOnce(&mut Share) -> T) -> T {
         let mut shard = self.shard(share);
         let opens = shard.entry(share.clone()).or_default();
         let outcome = change(opens);
+        let notices = mem::take(&mut opens.notices);
         if opens.files.is_empty() {
             shard.remove(share);
         }
+        drop(shard);
+        notices.into_iter().for_each(|(listener, notice)| listener.broken(notice));
         outcome
     }
 
@@ -318,7 +249,7 @@ impl OpenFiles {
             let mut number = None;
             // What touches nothing keeps nobody from opening.
             if judged.is_ok() && access != RestAccess::Nothing {
-                let free = open.short_opens.last_key_value().map_or(0, |(last, _)| last + 1);
+                let free = next_number(&open.short_opens);
                 open.short_opens.insert(free, access);
                 number = Some(free);
             }
@@ -335,8 +266,14 @@ impl OpenFiles {
     }
 
     /// Gives a handle on something that was found, or is about to be made.
-    pub fn open(&self, share: &GroupId, opening: Opening) -> Result<Arc<Handle>, Conflict> {
+    pub fn open(&self, share: &GroupId, opening: Opening, now: Timestamp) -> Result<Opened, Conflict> {
+        let key = opening.caching.lease();
         self.change(share, |opens| {
+            let mut leases = key.map(|_| lock(&self.0.leases));
+            let home = key.zip(leases.as_ref()).and_then(|(key, leases)| leases.get(&key));
+            if home.is_some_and(|home| *home != (share.clone(), opening.file)) {
+                return Err(Conflict::LeaseOfAnother);
+            }
             for id in opening.above.iter().chain([&opening.file]) {
                 if let Some(open) = opens.files.get_mut(id).filter(|open| open.is_being_taken_away()) {
                     return Err(Conflict::WithShortOpen(open.wait()));
@@ -345,37 +282,82 @@ impl OpenFiles {
             if opens.files.get(&opening.parent()).is_some_and(|parent| parent.is_delete_pending) {
                 return Err(Conflict::DeletePending);
             }
+            if opens.files.get(&opening.file).is_some_and(|open| open.is_delete_pending) {
+                return Err(Conflict::DeletePending);
+            }
+            let access = opening.judged_claim().access;
+            if opening.is_leased && (access.write || access.delete) {
+                return Err(Conflict::Leased);
+            }
             if let Some(open) = opens.files.get_mut(&opening.file) {
-                if open.is_delete_pending {
-                    return Err(Conflict::DeletePending);
-                }
-                if open.is_denied(opening.claim) {
-                    return Err(Conflict::Sharing);
-                }
-                if open.is_used_against(opening.claim) {
-                    return Err(Conflict::WithShortOpen(open.wait()));
-                }
+                open.judge_open(&opening, now, &mut opens.notices)?;
                 if open.handles.len() >= FILE_HANDLES_MAX {
                     return Err(Conflict::TooManyHandles);
                 }
             }
+            let beside = opens.files.entry(opening.file).or_default().beside(&opening);
             let id = HandleId(self.0.last_handle.fetch_add(1, Ordering::Relaxed) + 1);
             let handle = Arc::new(Handle { id, opening });
             opens.enter(handle.clone());
-            Ok(handle)
+            let caching = opens.file_of(id)?.grant(&handle, beside);
+            if let Some((key, leases)) = key.zip(leases.as_mut()) {
+                leases.insert(key, (share.clone(), handle.opening.file));
+            }
+            Ok(Opened { handle, caching })
         })
     }
 
     /// `None` if it was not open.
     pub fn close(&self, share: &GroupId, handle: HandleId) -> Option<Closed> {
-        let (handle, is_last_of_pending) = self.change(share, |opens| opens.close(handle))?;
-        Some(self.closed(share, handle, is_last_of_pending))
+        let closing = self.change(share, |opens| self.take(opens, handle))?;
+        Some(self.closed(share, closing))
     }
 
-    fn closed(&self, share: &GroupId, handle: Arc<Handle>, is_last_of_pending: bool) -> Closed {
+    /// Takes a handle away, and its lease if it was the last one of it.
+    fn take(&self, opens: &mut Share, handle: HandleId) -> Option<Closing> {
+        let closing = opens.close(handle)?;
+        if let Some(key) = closing.ended {
+            lock(&self.0.leases).remove(&key);
+        }
+        Some(closing)
+    }
+
+    fn closed(&self, share: &GroupId, closing: Closing) -> Closed {
+        let Closing { handle, is_last_of_pending, .. } = closing;
         let file = handle.opening.file;
         let removal = is_last_of_pending.then(|| Removal { opens: self.clone(), share: share.clone(), file });
         Closed { handle, removal }
+    }
+
+    /// Is it still open? What is said of it now: renames move it.
+    pub fn handle(&self, share: &GroupId, handle: HandleId) -> Option<Arc<Handle>> {
+        self.shard(share).get(share)?.handles.get(&handle).cloned()
+    }
+
+    /// In the order of their ids.
+    pub fn handles_of(&self, share: &GroupId, file: FileId) -> Vec<Arc<Handle>> {
+        let shard = self.shard(share);
+        let open = shard.get(share).and_then(|opens| opens.files.get(&file));
+        open.into_iter().flat_map(|open| open.handles.values()).cloned().collect()
+    }
+
+    /// The client came back to a handle, over another connection.
+    pub fn set_listener(
+        &self,
+        share: &GroupId,
+        handle: HandleId,
+        session: u64,
+        client_address: String,
+        listener: Arc<dyn Listener>,
+        reconnected: Option<Timestamp>,
+    ) -> Result<(), Conflict> {
+        let change = |opening: &mut Opening| {
+            opening.session = session;
+            opening.client_address = client_address;
+            opening.listener = listener;
+            opening.reconnected = reconnected.or(opening.reconnected);
+        };
+        self.change(share, |opens| opens.reenter(handle, change)).ok_or(Conflict::NotOpen)
     }
 
     /// Takes locks, all of them or none (MS-FSA 2.1.5.8, MS-SMB2 3.3.5.14.2).
@@ -418,17 +400,24 @@ impl OpenFiles {
         })
     }
 
-    /// May a handle read or write there?
-    pub fn check_range(
+    /// Begins a read or write of a handle: no lock is given to another that it would not get past, and no caching that would
+    /// be wrong when it is over.
+    pub fn use_range(
         &self,
         share: &GroupId,
         handle: HandleId,
         usage: RangeUse,
         range: ByteRange,
-    ) -> Result<(), Conflict> {
+    ) -> Result<InUse, Conflict> {
         self.change(share, |opens| {
+            let file = opens.handles.get(&handle).ok_or(Conflict::NotOpen)?.opening.file;
             let open = opens.file_of(handle)?;
-            if open.is_locked(Some(handle), usage, range) { Err(Conflict::Locked(open.wait())) } else { Ok(()) }
+            if open.is_locked(Some(handle), usage, range) {
+                return Err(Conflict::Locked(open.wait()));
+            }
+            let number = next_number(&open.uses);
+            open.uses.insert(number, Usage { by: handle, usage, range });
+            Ok(InUse { opens: self.clone(), share: share.clone(), file, number })
         })
     }
 
@@ -449,12 +438,12 @@ impl OpenFiles {
 
     /// Closes one handle, if it is in the scope. Later requests on it find that it is not open; none can fail to close.
     pub fn force_close(&self, share: &GroupId, scope: Scope, handle: HandleId) -> Option<Closed> {
-        let (handle, is_last_of_pending) = self.change(share, |opens| {
+        let closing = self.change(share, |opens| {
             let open = opens.files.get(&scope.file)?;
             let is_in_scope = open.handles.contains_key(&handle) || scope.is_recursive && open.within.contains(&handle);
-            if is_in_scope { opens.close(handle) } else { None }
+            if is_in_scope { self.take(opens, handle) } else { None }
         })?;
-        Some(self.closed(share, handle, is_last_of_pending))
+        Some(self.closed(share, closing))
     }
 
     /// Closes handles in the order of their ids, at most `max`, and says after which to go on if there are more.
@@ -467,76 +456,10 @@ impl OpenFiles {
     ) -> (Vec<Closed>, Option<HandleId>) {
         let (closed, next) = self.change(share, |opens| {
             let (ids, next) = opens.in_scope(scope, after, max);
-            (ids.into_iter().filter_map(|id| opens.close(id)).collect::<Vec<_>>(), next)
+            (ids.into_iter().filter_map(|id| self.take(opens, id)).collect::<Vec<_>>(), next)
         });
-        let closed = closed.into_iter().map(|(handle, is_last)| self.closed(share, handle, is_last)).collect();
+        let closed = closed.into_iter().map(|closing| self.closed(share, closing)).collect();
         (closed, next)
-    }
-}
-
-/// A REST operation that is at work on a file or directory.
-#[must_use = "it lasts as long as this is held"]
-pub struct ShortOpen {
-    opens: OpenFiles,
-    share: GroupId,
-    file: FileId,
-    /// `None` if it keeps nobody off.
-    number: Option<u64>,
-}
-
-impl ShortOpen {
-    /// A rename is committed: handles on the file follow it. There are none below what is renamed.
-    pub fn moved(&self, path: &str, above: &[FileId]) {
-        self.opens.change(&self.share, |opens| {
-            let handles: Vec<_> =
-                opens.files.get(&self.file).into_iter().flat_map(|open| open.handles.keys()).copied().collect();
-            for handle in handles {
-                let Some(old) = opens.leave(handle) else { continue };
-                let mut opening = old.opening.clone();
-                opening.path = path.to_string();
-                opening.above = above.to_vec();
-                opens.enter(Arc::new(Handle { id: handle, opening }));
-                opens.forget_unused(old.opening.above.iter().copied());
-            }
-        });
-    }
-}
-
-impl Drop for ShortOpen {
-    fn drop(&mut self) {
-        let Some(number) = self.number else { return };
-        self.opens.change(&self.share, |opens| {
-            if let Some(open) = opens.files.get_mut(&self.file) {
-                open.short_opens.remove(&number);
-                open.wake();
-            }
-            opens.forget_unused([self.file]);
-        });
-    }
-}
-
-/// The duty to remove a file whose last handle is closed. Until it is dropped the file counts as pending.
-pub struct Removal {
-    opens: OpenFiles,
-    share: GroupId,
-    file: FileId,
-}
-
-impl std::fmt::Debug for Removal {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Removal of {:?}", self.file)
-    }
-}
-
-impl Drop for Removal {
-    fn drop(&mut self) {
-        self.opens.change(&self.share, |opens| {
-            if let Some(open) = opens.files.get_mut(&self.file) {
-                open.is_delete_pending = false;
-                open.wake();
-            }
-            opens.forget_unused([self.file]);
-        });
     }
 }
 
