@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use engine::{Batch, CommitError, Engine, Family, Fault, Guard, PartitionId, Write};
+use engine::{Batch, CommitError, Durability, Engine, Family, Fault, Guard, PartitionId, Write};
 use env::{TICKS_PER_SECOND, Timestamp};
 
 use crate::key;
@@ -85,7 +85,10 @@ impl Ticks {
             let ceiling = stored.max(tick + AHEAD_TICKS);
             let value = Bytes::copy_from_slice(&ceiling.to_be_bytes());
             let write = Write::Put { family: Self::FAMILY, key: Bytes::new(), value, slices: Vec::new() };
-            match engine.commit(&Self::partition(), Batch { guards: vec![guard], writes: vec![write] }).await {
+            match engine
+                .commit(&Self::partition(), Batch { guards: vec![guard], writes: vec![write] }, Durability::Synced)
+                .await
+            {
                 Ok(_) => {
                     self.ceiling.fetch_max(ceiling, Ordering::AcqRel);
                     return Ok(());

@@ -8,7 +8,9 @@
 //! 3. Everything a command read from storage becomes a guard of the batch, without the command's doing. If another process changed
 //!    it the batch is refused as a whole and every command in it starts again from load.
 //! 4. A command is answered, refusals included, only when the batch whose writes it saw is durable. Nobody learns of what may
-//!    still be lost.
+//!    still be lost. The one exception are commands that say so (`Command::durability`): a batch whose writes are all of such
+//!    is *buffered*, and answered when it can be seen. `Shell::sync`, or any other commit after it, makes it durable; a crash
+//!    before takes it and all that followed it.
 //! 5. Reads that change nothing take no turn: they see one committed state and never wait for a writer.
 //!
 //! `execute` should be polled to its end (the front end never drops a request half way): a command that leads a batch commits it for
@@ -20,7 +22,7 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use contract::Refusal;
-use engine::{Engine, Family, Fault, Guard, KeyRange, PartitionId, Record, View, Write};
+use engine::{Durability, Engine, Family, Fault, Guard, KeyRange, PartitionId, Record, View, Write};
 use env::{Clock, Id, Ids, Timestamp};
 
 use crate::etag::Ticks;
@@ -51,6 +53,11 @@ pub trait Command: Send + Sync {
 
     /// The rule. No engine, no clock, no waiting.
     fn decide(&self, records: Self::Records, moment: Moment) -> Result<(Vec<Write>, Self::Outcome), Refusal>;
+
+    /// What its writes must be before it is answered.
+    fn durability(&self) -> Durability {
+        Durability::Synced
+    }
 }
 
 /// Why a request was not done.
@@ -102,6 +109,11 @@ impl Shell {
         Ok(Shell { engine, clock, ids, open_files: OpenFiles::default(), ticks, turns: Turns::default() })
     }
 
+    /// Waits until all that was answered before is durable.
+    pub async fn sync(&self) -> Result<(), Fault> {
+        self.engine.sync().await
+    }
+
     async fn moment(&self) -> Result<Moment, Fault> {
         let now = self.clock.now();
         let tick = self.ticks.draw(self.engine.as_ref(), now).await?;
@@ -148,7 +160,7 @@ impl Shell {
         }
 
         let leadership = turn.open.is_empty().then(|| line.lead(&mut turn.open));
-        let ticket = turn.open.join(guards, writes);
+        let ticket = turn.open.join(guards, writes, command.durability());
         // Those who wait already are let in first, so that they share the leader's commit; the others leave it to the leader, unless
         // the leader is gone.
         let commits_now = leadership.is_some() && !line.is_waited_for();
@@ -170,7 +182,7 @@ impl Shell {
 
     async fn answer<W, O>(&self, ticket: Ticket, decided: Result<(W, O), Refusal>) -> Result<Option<O>, Failure> {
         match ticket.answer().await {
-            Answer::Durable => Ok(Some(decided?.1)),
+            Answer::Committed => Ok(Some(decided?.1)),
             Answer::Conflict => Ok(None),
             Answer::Fenced => Err(Failure::Gone),
             Answer::Fault(fault) => Err(Failure::Fault(fault)),

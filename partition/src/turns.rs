@@ -1,4 +1,4 @@
-//! The partitions' turns: who may decide, the writes decided and not yet durable, and who waits for them.
+//! The partitions' turns: who may decide, the writes decided and not yet committed, and who waits for them.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use bytes::Bytes;
-use engine::{Batch, CommitError, Engine, Family, Fault, Guard, KeyRange, PartitionId, Record, Revision, Write};
+use engine::{
+    Batch, CommitError, Durability, Engine, Family, Fault, Guard, KeyRange, PartitionId, Record, Revision, Write,
+};
 use tokio::sync::oneshot;
 
 /// The lines that somebody stands in. A line with nobody in it is not kept.
@@ -140,10 +142,10 @@ impl Turn {
         let open = std::mem::take(&mut self.open);
         self.open.number = open.number + 1;
         let answer = if open.overlay.is_empty() {
-            Answer::Durable
+            Answer::Committed
         } else {
-            match engine.commit(partition, open.batch()).await {
-                Ok(_) => Answer::Durable,
+            match engine.commit(partition, open.batch(), open.durability()).await {
+                Ok(_) => Answer::Committed,
                 Err(CommitError::Conflict) => Answer::Conflict,
                 Err(CommitError::Fenced) => Answer::Fenced,
                 Err(CommitError::Fault(fault)) => Answer::Fault(fault),
@@ -158,7 +160,8 @@ impl Turn {
 /// What became of a batch.
 #[derive(Clone, Debug)]
 pub(crate) enum Answer {
-    Durable,
+    /// As durable as its commands asked for.
+    Committed,
     Conflict,
     Fenced,
     Fault(Fault),
@@ -192,6 +195,8 @@ pub(crate) struct OpenBatch {
     pub overlay: Overlay,
     guards: Vec<Guard>,
     guarded: HashSet<(Family, Bytes)>,
+    /// A command whose writes are in it wants them durable.
+    is_synced: bool,
     waiters: Vec<oneshot::Sender<Answer>>,
 }
 
@@ -208,7 +213,12 @@ impl OpenBatch {
         self.number == ticket.batch_number
     }
 
-    pub fn join(&mut self, guards: Vec<Guard>, writes: &[Write]) -> Ticket {
+    /// Buffered only if all that is written in it may be.
+    fn durability(&self) -> Durability {
+        if self.is_synced { Durability::Synced } else { Durability::Buffered }
+    }
+
+    pub fn join(&mut self, guards: Vec<Guard>, writes: &[Write], durability: Durability) -> Ticket {
         // All commands of a batch see the same committed state, so the first guard on a record says what all of them need.
         for guard in guards {
             let new = match &guard {
@@ -222,6 +232,7 @@ impl OpenBatch {
             }
         }
         writes.iter().for_each(|write| self.overlay.apply(write));
+        self.is_synced |= !writes.is_empty() && durability == Durability::Synced;
         let (sender, answer) = oneshot::channel();
         self.waiters.push(sender);
         Ticket { batch_number: self.number, leader: self.leader.clone(), answer }
@@ -232,7 +243,7 @@ impl OpenBatch {
     }
 }
 
-/// Writes that are decided and not yet durable; `None` is a deletion.
+/// Writes that are decided and not yet committed; `None` is a deletion.
 #[derive(Default)]
 pub(crate) struct Overlay(BTreeMap<(Family, Bytes), Option<Record>>);
 

@@ -2,7 +2,7 @@
 
 use contract::Service;
 use contract::names::ShareName;
-use engine::{Batch, Family, GroupId, Write};
+use engine::{Batch, Durability, Family, GroupId, Write};
 use env::Clock;
 use http::account::Account;
 use partition::file::share::find;
@@ -529,7 +529,7 @@ async fn generations_that_were_lost() {
     let view = world.engine.view(&partition).await.expect("a view");
     let found = view.scan(directory::SNAPSHOT, &key::beginning_with(&[]), 10).await.expect("a scan");
     let writes = vec![Write::Delete { family: directory::SNAPSHOT, key: found[0].0.clone() }];
-    world.engine.commit(&partition, Batch { guards: Vec::new(), writes }).await.expect("a commit");
+    world.engine.commit(&partition, Batch { guards: Vec::new(), writes }, Durability::Synced).await.expect("a commit");
     let at = |id: &str| file(&format!("GET tree/f?sharesnapshot={id}"));
     assert_eq!(refused(&world, at(&lost)).await, code(404, "ShareSnapshotNotFound"));
 

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
 use engine::{
-    Batch, BoxFuture, CommitError, Engine, Extent, ExtentError, ExtentSlice, Family, Fault, GroupId, GroupRange,
-    KeyRange, Page, PartitionId, Pin, Record, Revision, Row, ScanStart, Source, View, Write,
+    Batch, BoxFuture, CommitError, Durability, Engine, Extent, ExtentError, ExtentSlice, Family, Fault, GroupId,
+    GroupRange, KeyRange, Page, PartitionId, Pin, Record, Revision, Row, ScanStart, Source, View, Write,
 };
 
 type Rows = BTreeMap<(PartitionId, Family, Bytes), Option<Record>>;
@@ -106,7 +106,12 @@ impl Engine for CrossingEngine {
         Box::pin(std::future::ready(Ok(Page { rows, more: false })))
     }
 
-    fn commit<'a>(&'a self, partition: &'a PartitionId, batch: Batch) -> BoxFuture<'a, Result<Revision, CommitError>> {
+    fn commit<'a>(
+        &'a self,
+        partition: &'a PartitionId,
+        batch: Batch,
+        _: Durability,
+    ) -> BoxFuture<'a, Result<Revision, CommitError>> {
         let revision = Revision(1);
         if partition.group.0.starts_with(b"q") {
             self.commits.fetch_add(1, Ordering::SeqCst);
@@ -123,6 +128,10 @@ impl Engine for CrossingEngine {
             }
         }
         Box::pin(std::future::ready(Ok(revision)))
+    }
+
+    fn sync(&self) -> BoxFuture<'_, Result<(), Fault>> {
+        Box::pin(std::future::ready(Ok(())))
     }
 
     fn write_extent<'a>(

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use engine::memory::MemoryEngine;
 use engine::{
-    Batch, BoxFuture, CommitError, Engine, Extent, ExtentError, ExtentSlice, Fault, GroupId, GroupRange, Page,
-    PartitionId, Pin, Revision, Source, View,
+    Batch, BoxFuture, CommitError, Durability, Engine, Extent, ExtentError, ExtentSlice, Fault, GroupId, GroupRange,
+    Page, PartitionId, Pin, Revision, Source, View,
 };
 
 #[derive(Default)]
@@ -29,8 +29,16 @@ impl Engine for Counting {
     fn scan<'a>(&'a self, range: &'a GroupRange, limit: usize) -> BoxFuture<'a, Result<Page, Fault>> {
         self.inner.scan(range, limit)
     }
-    fn commit<'a>(&'a self, partition: &'a PartitionId, batch: Batch) -> BoxFuture<'a, Result<Revision, CommitError>> {
-        self.inner.commit(partition, batch)
+    fn commit<'a>(
+        &'a self,
+        partition: &'a PartitionId,
+        batch: Batch,
+        durability: Durability,
+    ) -> BoxFuture<'a, Result<Revision, CommitError>> {
+        self.inner.commit(partition, batch, durability)
+    }
+    fn sync(&self) -> BoxFuture<'_, Result<(), Fault>> {
+        self.inner.sync()
     }
     fn write_extent<'a>(
         &'a self,

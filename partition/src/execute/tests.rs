@@ -22,6 +22,8 @@ struct Gated {
     inner: MemoryEngine,
     gate: Semaphore,
     commits: AtomicUsize,
+    /// What was asked of each commit.
+    durabilities: Mutex<Vec<Durability>>,
     /// What the next commits answer instead of committing.
     answers: Mutex<VecDeque<CommitError>>,
 }
@@ -32,6 +34,7 @@ impl Gated {
             inner: MemoryEngine::new(),
             gate: Semaphore::new(open),
             commits: AtomicUsize::new(0),
+            durabilities: Mutex::default(),
             answers: Mutex::default(),
         })
     }
@@ -44,16 +47,25 @@ impl Engine for Gated {
     fn scan<'a>(&'a self, range: &'a GroupRange, limit: usize) -> BoxFuture<'a, Result<Page, Fault>> {
         self.inner.scan(range, limit)
     }
-    fn commit<'a>(&'a self, partition: &'a PartitionId, batch: Batch) -> BoxFuture<'a, Result<Revision, CommitError>> {
+    fn commit<'a>(
+        &'a self,
+        partition: &'a PartitionId,
+        batch: Batch,
+        durability: Durability,
+    ) -> BoxFuture<'a, Result<Revision, CommitError>> {
         Box::pin(async move {
             self.gate.acquire().await.expect("never closed").forget();
             self.commits.fetch_add(1, Ordering::SeqCst);
+            self.durabilities.lock().expect("no panic holds it").push(durability);
             let answer = self.answers.lock().expect("no panic holds it").pop_front();
             match answer {
                 Some(error) => Err(error),
-                None => self.inner.commit(partition, batch).await,
+                None => self.inner.commit(partition, batch, durability).await,
             }
         })
+    }
+    fn sync(&self) -> BoxFuture<'_, Result<(), Fault>> {
+        self.inner.sync()
     }
     fn write_extent<'a>(
         &'a self,
@@ -77,6 +89,7 @@ impl Engine for Gated {
 struct Add {
     partition: PartitionId,
     expected: Option<u64>,
+    durability: Durability,
 }
 
 impl Command for Add {
@@ -105,11 +118,16 @@ impl Command for Add {
         let write = Write::Put { family: COUNTER, key: Bytes::from_static(b"n"), value, slices: Vec::new() };
         Ok((vec![write], count + 1))
     }
+
+    fn durability(&self) -> Durability {
+        self.durability
+    }
 }
 
 fn add(expected: Option<u64>) -> Add {
     let group = GroupId(Bytes::from_static(b"g"));
-    Add { partition: PartitionId { group, key: Bytes::from_static(b"p") }, expected }
+    let partition = PartitionId { group, key: Bytes::from_static(b"p") };
+    Add { partition, expected, durability: Durability::Synced }
 }
 
 async fn shell(engine: Arc<Gated>) -> Arc<Shell> {
@@ -119,8 +137,12 @@ async fn shell(engine: Arc<Gated>) -> Arc<Shell> {
 
 /// Starts a command and lets it come as far as it can.
 async fn start(shell: &Arc<Shell>, expected: Option<u64>) -> tokio::task::JoinHandle<Result<u64, Failure>> {
+    start_with(shell, add(expected)).await
+}
+
+async fn start_with(shell: &Arc<Shell>, command: Add) -> tokio::task::JoinHandle<Result<u64, Failure>> {
     let shell = shell.clone();
-    let task = tokio::spawn(async move { shell.execute(&add(expected)).await });
+    let task = tokio::spawn(async move { shell.execute(&command).await });
     settle().await;
     task
 }
@@ -186,6 +208,36 @@ async fn a_refusal_that_rests_on_an_undurable_write_waits_for_it() {
     engine.gate.add_permits(1);
     assert_eq!(winner.await.expect("no panic").expect("first"), 1);
     assert!(matches!(loser.await.expect("no panic"), Err(Failure::Refused(_))));
+}
+
+/// A batch is buffered if all that is written in it may be; who writes nothing in it has no say.
+#[tokio::test]
+async fn a_batch_is_as_durable_as_the_strictest_of_its_writers_asks() {
+    use Durability::{Buffered, Synced};
+    for (commands, expected) in [
+        (vec![(None, Buffered), (None, Buffered)], Buffered),
+        (vec![(None, Buffered), (None, Synced)], Synced),
+        (vec![(None, Synced), (None, Buffered)], Synced),
+        (vec![(None, Buffered), (Some(7), Synced)], Buffered), // refused
+        (vec![(Some(7), Buffered), (None, Synced)], Synced),
+    ] {
+        let engine = Gated::new(10);
+        let shell = shell(engine.clone()).await;
+        assert_eq!(*engine.durabilities.lock().expect("no panic holds it"), [Synced], "ticks are never lost");
+        let line = shell.turns.line(&add(None).partition);
+        let held = line.enter().await;
+        let mut tasks = Vec::new();
+        for (expected, durability) in &commands {
+            tasks.push(start_with(&shell, Add { durability: *durability, ..add(*expected) }).await);
+        }
+        drop(held);
+        for task in tasks {
+            let outcome = task.await.expect("no panic");
+            assert!(matches!(outcome, Ok(_) | Err(Failure::Refused(_))), "{outcome:?}");
+        }
+        assert_eq!(engine.durabilities.lock().expect("no panic holds it")[1..], [expected], "{commands:?}");
+        shell.sync().await.expect("synced");
+    }
 }
 
 #[tokio::test]
@@ -271,10 +323,10 @@ async fn scans_see_the_overlay() {
         slices: Vec::new(),
     };
     let committed = Batch { guards: Vec::new(), writes: vec![put("a"), put("c"), put("e"), put("g")] };
-    engine.commit(&partition, committed).await.expect("nothing guards it");
+    engine.commit(&partition, committed, Durability::Synced).await.expect("nothing guards it");
     let mut open = crate::turns::OpenBatch::default();
-    let _ticket =
-        open.join(Vec::new(), &[put("b"), put("f"), Write::Delete { family: COUNTER, key: Bytes::from_static(b"c") }]);
+    let pending = [put("b"), put("f"), Write::Delete { family: COUNTER, key: Bytes::from_static(b"c") }];
+    let _ticket = open.join(Vec::new(), &pending, Durability::Synced);
     let view = engine.view(&partition).await.expect("open");
     for (start, end, limit, expected) in [
         (Bound::Unbounded, Bound::Unbounded, 100, "a b e f g"),

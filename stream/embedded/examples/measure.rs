@@ -9,6 +9,7 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use engine::Durability::Synced;
 use engine::{Batch, BoxFuture, Engine, ExtentSlice, Family, GroupId, Guard, PartitionId, Source, SourceError, Write};
 use lazuli_embedded::{Durability, Embedded, Options};
 use tokio::runtime::Runtime;
@@ -76,7 +77,7 @@ fn start(runtime: &Runtime, dir: &Path) {
                 Write::Put { family: Family(1), key, value: value().slice(..300), slices: Vec::new() }
             };
             let batch = Batch { guards: Vec::new(), writes: (0..100).map(put).collect() };
-            engine.commit(&partition(at), batch).await.expect("committed");
+            engine.commit(&partition(at), batch, Synced).await.expect("committed");
         }
     });
     drop(engine);
@@ -151,7 +152,7 @@ fn puts(runtime: &Runtime, engine: &Arc<Embedded>, over: bool) -> f64 {
                     };
                     let write = Write::Put { family, key, value: value.clone(), slices: Vec::new() };
                     let batch = Batch { guards: vec![guard], writes: vec![write] };
-                    revision = Some(engine.commit(&p, batch).await.expect("committed"));
+                    revision = Some(engine.commit(&p, batch, Synced).await.expect("committed"));
                     done += 1;
                 }
                 done
@@ -186,7 +187,7 @@ fn alone(runtime: &Runtime, engine: &Arc<Embedded>) -> f64 {
         while started.elapsed() < SPAN / 4 {
             let write = Write::Put { family: Family(1), key: Bytes::new(), value: value(), slices: Vec::new() };
             let batch = Batch { guards: Vec::new(), writes: vec![write] };
-            engine.commit(&partition(1_000_000_000), batch).await.expect("committed");
+            engine.commit(&partition(1_000_000_000), batch, Synced).await.expect("committed");
             done += 1;
         }
         done as f64 / started.elapsed().as_secs_f64()
@@ -229,7 +230,7 @@ fn extents(runtime: &Runtime, engine: &Arc<Embedded>, clients: usize, length: us
                     let slices = vec![ExtentSlice::whole(pin.extent())];
                     let write = Write::Put { family: Family(2), key: Bytes::new(), value: Bytes::new(), slices };
                     let batch = Batch { guards: Vec::new(), writes: vec![write] };
-                    engine.commit(&partition(2_000_000_000 + client), batch).await.expect("committed");
+                    engine.commit(&partition(2_000_000_000 + client), batch, Synced).await.expect("committed");
                     bytes += length;
                 }
                 bytes

@@ -277,8 +277,18 @@ impl Engine for Embedded {
         Box::pin(async move { view::scan_group(&self.store, range, limit) })
     }
 
-    fn commit<'a>(&'a self, partition: &'a PartitionId, batch: Batch) -> BoxFuture<'a, Result<Revision, CommitError>> {
+    /// Every commit is synced, which is more than a buffered one asks for.
+    fn commit<'a>(
+        &'a self,
+        partition: &'a PartitionId,
+        batch: Batch,
+        _: engine::Durability,
+    ) -> BoxFuture<'a, Result<Revision, CommitError>> {
         Box::pin(self.commit_batch(partition, batch))
+    }
+
+    fn sync(&self) -> BoxFuture<'_, Result<(), Fault>> {
+        Box::pin(std::future::ready(self.stop.check()))
     }
 
     fn write_extent<'a>(

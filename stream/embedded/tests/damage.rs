@@ -7,6 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use common::*;
+use engine::Durability::Synced;
 use engine::{CommitError, Engine, ExtentSlice, Fault};
 use lazuli_embedded::{Durability, Embedded, OpenError, Options};
 
@@ -101,7 +102,7 @@ fn a_full_disk_refuses_writes_and_says_so_at_start() {
     let stat = rustix::fs::statvfs(dir.path()).expect("statvfs");
     let engine = Embedded::open(full(stat.f_bavail * stat.f_frsize + (1 << 30))).expect("opens");
     runtime.block_on(async {
-        let put = engine.commit(&partition("p"), batch([put("k", "w", vec![])])).await;
+        let put = engine.commit(&partition("p"), batch([put("k", "w", vec![])]), Synced).await;
         assert!(matches!(put, Err(CommitError::Fault(Fault::Full))), "{put:?}");
         let written = engine.write_extent(&mut Whole(body(1, 10)), 10).await;
         assert!(matches!(written, Err(engine::ExtentError::Fault(Fault::Full))));
@@ -307,7 +308,7 @@ fn a_changed_byte_in_a_table_is_never_given_back() {
             assert!(!corrupt.is_empty(), "the damage was met");
             // Who writes there is told too, and nobody else is the worse for it.
             for (of, name) in corrupt {
-                let outcome = engine.commit(&partition(&of), batch([put(&name, "new", vec![])])).await;
+                let outcome = engine.commit(&partition(&of), batch([put(&name, "new", vec![])]), Synced).await;
                 assert!(matches!(outcome, Err(CommitError::Fault(Fault::Corrupt { .. }))), "{outcome:?}");
                 commit(&engine, "another", [put(&name, "new", vec![])]).await;
             }

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
 use common::*;
+use engine::Durability::Synced;
 use engine::{CommitError, Engine, ExtentError, ExtentSlice, Fault};
 use lazuli_embedded::disk::{Disk, DiskFile};
 use lazuli_embedded::{Durability, Embedded, Options};
@@ -184,7 +185,7 @@ fn no_committed_record_points_at_bytes_a_power_cut_took() {
                         let Ok(Some(pin)) = written else { return };
                         let slices = vec![ExtentSlice::whole(pin.extent())];
                         let put = put("k", seed.to_string(), slices);
-                        if engine.commit(&partition(&name), batch([put])).await.is_err() {
+                        if engine.commit(&partition(&name), batch([put]), Synced).await.is_err() {
                             return;
                         }
                         acknowledged.lock().expect("not poisoned").insert(name, seed);
@@ -264,11 +265,11 @@ fn after_a_failed_sync_nothing_is_accepted_until_reopened() {
         disk.0.fail_syncs.store(true, Ordering::SeqCst);
         let second = write(&engine, &body(2, 5000)).await;
         let named = batch([put("b", "1", vec![ExtentSlice::whole(second.extent())])]);
-        assert!(matches!(engine.commit(&partition("p"), named.clone()).await, Err(CommitError::Fault(_))));
+        assert!(matches!(engine.commit(&partition("p"), named.clone(), Synced).await, Err(CommitError::Fault(_))));
         // That the disk works again proves nothing about what it was given before.
         disk.0.fail_syncs.store(false, Ordering::SeqCst);
         for again in [named, batch([put("c", "1", vec![])])] {
-            let outcome = engine.commit(&partition("p"), again).await;
+            let outcome = engine.commit(&partition("p"), again, Synced).await;
             assert!(
                 matches!(&outcome, Err(CommitError::Fault(Fault::Stopped { why })) if why.contains("broken")),
                 "{outcome:?}"

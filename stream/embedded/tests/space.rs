@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use common::*;
+use engine::Durability::Synced;
 use engine::{Engine, Extent, ExtentSlice, GroupId, PartitionId};
 use lazuli_embedded::{Embedded, Options};
 
@@ -124,7 +125,7 @@ fn a_mostly_dead_body_is_moved_and_its_record_keeps_value_and_revision() {
             );
         }
         // Who kept the old slices from an older view is told to look again.
-        let stale = engine.commit(&p, batch([put("part", "w", before.slices)])).await;
+        let stale = engine.commit(&p, batch([put("part", "w", before.slices)]), Synced).await;
         assert!(matches!(stale, Err(engine::CommitError::Conflict)));
     });
 }
@@ -190,7 +191,7 @@ fn a_fenced_group_is_swept_even_if_the_sweeping_was_cut_off() {
             let pin = write(&engine, &body(at, 100_000)).await;
             let slices = vec![ExtentSlice::whole(pin.extent())];
             let many: Vec<_> = (0..40).map(|of| put(&format!("k{at}-{of}"), "v", slices.clone())).collect();
-            engine.commit(&gone, batch(many)).await.expect("committed");
+            engine.commit(&gone, batch(many), Synced).await.expect("committed");
         }
         fill(&engine, 2, 1000).await;
         engine.fence(&gone.group).await.expect("fenced");

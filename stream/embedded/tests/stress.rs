@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use common::*;
+use engine::Durability::Synced;
 use engine::{CommitError, Engine, ExtentSlice, Family, GroupId, Guard, PartitionId, Revision, Write};
 use lazuli_embedded::{Durability, Embedded, Options};
 
@@ -95,7 +96,7 @@ async fn work(engine: Arc<Embedded>, task: u64, round: u64, mut model: Model) ->
         } else {
             Write::Put { family: Family(1), key: record_key, value: Bytes::new(), slices }
         };
-        match engine.commit(&p, engine::Batch { guards: vec![guard], writes: vec![write] }).await {
+        match engine.commit(&p, engine::Batch { guards: vec![guard], writes: vec![write] }, Synced).await {
             Ok(revision) if !gone => drop(model.insert(at, (revision, parts))),
             Ok(_) => drop(model.remove(&at)),
             // An extent was moved between the view and the commit: nothing changed.

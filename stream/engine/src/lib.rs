@@ -11,9 +11,12 @@
 //! Invariants every engine keeps, and `suite.rs` checks:
 //!
 //! 1. A commit is all or nothing: every guard holds and every write is applied, or nothing changed.
-//! 2. `commit` returns `Ok` only when the batch, and every extent its records point at, is durable.
-//! 3. Nothing of a batch is visible to any view or scan before it is durable; after `commit` returned it is visible to
-//!    every view opened later.
+//! 2. A `Synced` commit returns `Ok` only when the batch, every extent its records point at, and every commit before it, of
+//!    any partition, is durable. A `Buffered` one may return before: it is durable with the next synced commit, with `sync`,
+//!    or by itself about a second later. Of buffered commits a crash leaves those up to one point in the order they were
+//!    made, each whole and with its extents, and nothing of the rest.
+//! 3. Nothing of a synced batch is visible to any view or scan before it is durable. After `commit` returned the batch is
+//!    visible to every view opened later, buffered or not.
 //! 4. A view is one committed state: what it shows never changes while it is open.
 //! 5. A batch that started never stops half way because its future was dropped: it commits or fails as a whole.
 //! 6. Every record names the slices of extents it needs. An extent is alive while a record names it, while it is pinned,
@@ -120,6 +123,15 @@ pub struct Batch {
     pub writes: Vec<Write>,
 }
 
+/// When a commit is acknowledged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Durability {
+    /// When it is durable.
+    Synced,
+    /// When it can be seen. A crash may take it, and with it whatever came after it and was not synced either.
+    Buffered,
+}
+
 /// Where in a group's family to scan: ordered by partition key, then record key, both by bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GroupRange {
@@ -212,8 +224,16 @@ pub trait Engine: Send + Sync {
     /// moment; those of two partitions may be of two.
     fn scan<'a>(&'a self, range: &'a GroupRange, limit: usize) -> BoxFuture<'a, Result<Page, Fault>>;
 
-    /// Applies the batch if all its guards hold, and returns when it is durable.
-    fn commit<'a>(&'a self, partition: &'a PartitionId, batch: Batch) -> BoxFuture<'a, Result<Revision, CommitError>>;
+    /// Applies the batch if all its guards hold, and returns when it is durable or, buffered, when it can be seen.
+    fn commit<'a>(
+        &'a self,
+        partition: &'a PartitionId,
+        batch: Batch,
+        durability: Durability,
+    ) -> BoxFuture<'a, Result<Revision, CommitError>>;
+
+    /// Returns when every commit acknowledged before the call is durable.
+    fn sync(&self) -> BoxFuture<'_, Result<(), Fault>>;
 
     /// Takes bytes from `source` until it ends or `bytes_max` (at most `EXTENT_BYTES_MAX`) have been taken; what the source
     /// still has is the next extent's. Immutable from here on, and durable when a commit that names it is. `None` if the

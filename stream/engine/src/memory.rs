@@ -15,9 +15,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::{Bytes, BytesMut};
 
 use crate::{
-    Batch, BoxFuture, CommitError, EXTENT_BYTES_MAX, Engine, Extent, ExtentError, ExtentSlice, Family, Fault,
-    GROUP_BYTES_MAX, GroupId, GroupRange, Guard, KEY_BYTES_MAX, KeyRange, Page, PartitionId, Pin, Record, Revision,
-    Row, ScanStart, Source, View, Write,
+    Batch, BoxFuture, CommitError, Durability, EXTENT_BYTES_MAX, Engine, Extent, ExtentError, ExtentSlice, Family,
+    Fault, GROUP_BYTES_MAX, GroupId, GroupRange, Guard, KEY_BYTES_MAX, KeyRange, Page, PartitionId, Pin, Record,
+    Revision, Row, ScanStart, Source, View, Write,
 };
 
 /// No read returns more than this, so that callers learn to ask again. A prime, so that nobody comes to expect whole
@@ -210,9 +210,19 @@ impl Engine for MemoryEngine {
         Box::pin(std::future::ready(Ok(Page { rows, more })))
     }
 
-    fn commit<'a>(&'a self, partition: &'a PartitionId, batch: Batch) -> BoxFuture<'a, Result<Revision, CommitError>> {
+    fn commit<'a>(
+        &'a self,
+        partition: &'a PartitionId,
+        batch: Batch,
+        _: Durability,
+    ) -> BoxFuture<'a, Result<Revision, CommitError>> {
         check(partition, &batch);
         Box::pin(async move { self.lock().commit(partition, batch) })
+    }
+
+    /// Nothing outlives this engine: what can be seen is as durable as anything in it.
+    fn sync(&self) -> BoxFuture<'_, Result<(), Fault>> {
+        Box::pin(std::future::ready(Ok(())))
     }
 
     fn write_extent<'a>(

@@ -11,11 +11,13 @@ use std::thread::Thread;
 
 use bytes::Bytes;
 
+use crate::Durability::{Buffered, Synced};
 use crate::{
     Batch, BoxFuture, CommitError, Engine, Extent, ExtentSlice, Family, Fault, GroupId, Guard, PartitionId, Pin,
     Record, Revision, Source, SourceError, Write,
 };
 
+mod buffered;
 mod commits;
 mod extents;
 mod fences;
@@ -40,7 +42,7 @@ pub type Behaviour = fn(&dyn Harness);
 
 /// Every behaviour, by name.
 pub fn all() -> Vec<(&'static str, Behaviour)> {
-    [commits::ALL, scans::ALL, extents::ALL, fences::ALL].concat()
+    [commits::ALL, buffered::ALL, scans::ALL, extents::ALL, fences::ALL].concat()
 }
 
 /// Runs every behaviour, each on an engine of its own.
@@ -115,7 +117,7 @@ fn guarded(guards: impl Into<Vec<Guard>>, writes: impl Into<Vec<Write>>) -> Batc
 }
 
 async fn commit(engine: &Arc<dyn Engine>, to: &PartitionId, batch: Batch) -> Revision {
-    engine.commit(to, batch).await.expect("nothing stands in the way of this commit")
+    engine.commit(to, batch, Synced).await.expect("nothing stands in the way of this commit")
 }
 
 async fn get(engine: &Arc<dyn Engine>, of: &PartitionId, key: impl AsRef<[u8]>) -> Option<Record> {

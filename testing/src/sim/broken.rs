@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use engine::{
-    Batch, BoxFuture, CommitError, Engine, Extent, ExtentError, ExtentSlice, Family, Fault, GroupId, GroupRange,
-    KeyRange, Page, PartitionId, Pin, Record, Revision, Source, View, Write,
+    Batch, BoxFuture, CommitError, Durability, Engine, Extent, ExtentError, ExtentSlice, Family, Fault, GroupId,
+    GroupRange, KeyRange, Page, PartitionId, Pin, Record, Revision, Source, View, Write,
 };
 
 use super::chance::Chance;
@@ -114,6 +114,7 @@ impl Engine for BrokenEngine {
         &'a self,
         partition: &'a PartitionId,
         mut batch: Batch,
+        durability: Durability,
     ) -> BoxFuture<'a, Result<Revision, CommitError>> {
         Box::pin(async move {
             let is_system = partition.group == partition::key::system_group();
@@ -121,7 +122,7 @@ impl Engine for BrokenEngine {
                 return Ok(Revision(1));
             }
             if is_system {
-                return self.inner.commit(partition, batch).await;
+                return self.inner.commit(partition, batch, durability).await;
             }
             if self.strikes(Breakage::LosesCommits, 5) {
                 return Ok(Revision(1));
@@ -132,9 +133,9 @@ impl Engine for BrokenEngine {
             if self.strikes(Breakage::TakesBackWhatItShowed, 30) {
                 let before = self.inner.view(partition).await.map_err(CommitError::Fault)?; // keeps the old extents
                 let inverse = Self::inverse(before.as_ref(), &batch).await?;
-                self.inner.commit(partition, batch).await?;
+                self.inner.commit(partition, batch, durability).await?;
                 self.pace.steps(60).await;
-                self.inner.commit(partition, inverse).await?;
+                self.inner.commit(partition, inverse, durability).await?;
                 return Err(CommitError::Fault(Fault::Other {
                     doing: "committing".into(),
                     detail: "taken back".into(),
@@ -145,18 +146,22 @@ impl Engine for BrokenEngine {
                 let mut revision = Revision(0);
                 for write in batch.writes {
                     let piece = Batch { guards: std::mem::take(&mut guards), writes: vec![write] };
-                    revision = self.inner.commit(partition, piece).await?;
+                    revision = self.inner.commit(partition, piece, durability).await?;
                     self.pace.steps(5).await;
                 }
                 return Ok(revision);
             }
             let has_guards = !batch.guards.is_empty();
-            let committed = self.inner.commit(partition, batch).await;
+            let committed = self.inner.commit(partition, batch, durability).await;
             if committed.is_ok() && has_guards && self.strikes(Breakage::CommitsTwice, 20) {
                 return Err(CommitError::Conflict);
             }
             committed
         })
+    }
+
+    fn sync(&self) -> BoxFuture<'_, Result<(), Fault>> {
+        self.inner.sync()
     }
 
     fn write_extent<'a>(

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use engine::{
-    Batch, BoxFuture, CommitError, Engine, Extent, ExtentError, ExtentSlice, Family, Fault, GroupId, GroupRange,
-    KeyRange, Page, PartitionId, Pin, Record, Revision, Source, View,
+    Batch, BoxFuture, CommitError, Durability, Engine, Extent, ExtentError, ExtentSlice, Family, Fault, GroupId,
+    GroupRange, KeyRange, Page, PartitionId, Pin, Record, Revision, Source, View,
 };
 
 use super::chance::Chance;
@@ -158,7 +158,12 @@ impl Engine for FaultyEngine {
         })
     }
 
-    fn commit<'a>(&'a self, partition: &'a PartitionId, batch: Batch) -> BoxFuture<'a, Result<Revision, CommitError>> {
+    fn commit<'a>(
+        &'a self,
+        partition: &'a PartitionId,
+        batch: Batch,
+        durability: Durability,
+    ) -> BoxFuture<'a, Result<Revision, CommitError>> {
         Box::pin(async move {
             self.whims.dawdle().await;
             self.whims.strikes(|faults| faults.commit_not_applied).map_err(CommitError::Fault)?;
@@ -170,7 +175,7 @@ impl Engine for FaultyEngine {
             if invented {
                 return Err(CommitError::Conflict);
             }
-            let committed = self.inner.commit(partition, batch).await;
+            let committed = self.inner.commit(partition, batch, durability).await;
             self.whims.dawdle().await;
             match &committed {
                 Ok(_) => {
@@ -184,6 +189,14 @@ impl Engine for FaultyEngine {
                 Err(CommitError::Fault(_)) => {}
             }
             committed
+        })
+    }
+
+    fn sync(&self) -> BoxFuture<'_, Result<(), Fault>> {
+        Box::pin(async move {
+            self.whims.dawdle().await;
+            self.whims.strikes(|faults| faults.commit_not_applied)?;
+            self.inner.sync().await
         })
     }
 

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use contract::names::{AccountName, TableName};
 use engine::memory::MemoryEngine;
 use engine::{
-    Batch, BoxFuture, CommitError, Engine, Extent, ExtentError, ExtentSlice, Family, GroupId, PartitionId, Pin,
-    Revision, Source, View,
+    Batch, BoxFuture, CommitError, Durability, Engine, Extent, ExtentError, ExtentSlice, Family, GroupId, PartitionId,
+    Pin, Revision, Source, View,
 };
 use env::{ScriptedClock, ScriptedIds, Timestamp};
 
@@ -69,8 +69,17 @@ impl Engine for Counting {
         })
     }
 
-    fn commit<'a>(&'a self, partition: &'a PartitionId, batch: Batch) -> BoxFuture<'a, Result<Revision, CommitError>> {
-        self.inner.commit(partition, batch)
+    fn commit<'a>(
+        &'a self,
+        partition: &'a PartitionId,
+        batch: Batch,
+        durability: Durability,
+    ) -> BoxFuture<'a, Result<Revision, CommitError>> {
+        self.inner.commit(partition, batch, durability)
+    }
+
+    fn sync(&self) -> BoxFuture<'_, Result<(), Fault>> {
+        self.inner.sync()
     }
 
     fn write_extent<'a>(

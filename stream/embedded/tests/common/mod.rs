@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
+use engine::Durability::Synced;
 use engine::{
     Batch, BoxFuture, Engine, ExtentSlice, Family, GroupId, Guard, PartitionId, Pin, Revision, Source, SourceError,
     Write,
@@ -107,7 +108,7 @@ pub fn absent(name: &str) -> Guard {
 }
 
 pub async fn commit(engine: &Embedded, to: &str, writes: impl Into<Vec<Write>>) -> Revision {
-    engine.commit(&partition(to), batch(writes)).await.expect("nothing stands in the way of this commit")
+    engine.commit(&partition(to), batch(writes), Synced).await.expect("nothing stands in the way of this commit")
 }
 
 pub async fn value(engine: &Embedded, of: &str, name: &str) -> Option<Bytes> {

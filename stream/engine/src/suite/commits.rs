@@ -44,7 +44,7 @@ fn all_or_nothing(harness: &dyn Harness) {
         let p = partition("p");
         commit(&engine, &p, writes([put("a", "1"), put("b", "1")])).await;
         let batch = guarded([absent("c"), absent("b")], [put("a", "2"), put("c", "2"), delete("b")]);
-        assert!(is_conflict(engine.commit(&p, batch).await));
+        assert!(is_conflict(engine.commit(&p, batch, Synced).await));
         assert_eq!(value(&engine, &p, "a").await, Some(bytes("1")));
         assert_eq!(value(&engine, &p, "b").await, Some(bytes("1")));
         assert_eq!(value(&engine, &p, "c").await, None);
@@ -63,15 +63,15 @@ fn guard_at(harness: &dyn Harness) {
         let p = partition("p");
         let first = commit(&engine, &p, writes([put("k", "1")])).await;
         let second = commit(&engine, &p, guarded([at("k", first)], [put("k", "2")])).await;
-        assert!(is_conflict(engine.commit(&p, guarded([at("k", first)], [put("k", "x")])).await));
-        assert!(is_conflict(engine.commit(&p, guarded([at("other", second)], [put("k", "x")])).await));
+        assert!(is_conflict(engine.commit(&p, guarded([at("k", first)], [put("k", "x")]), Synced).await));
+        assert!(is_conflict(engine.commit(&p, guarded([at("other", second)], [put("k", "x")]), Synced).await));
         // A commit to another record of the partition leaves the guard alone.
         commit(&engine, &p, writes([put("beside", "1")])).await;
         commit(&engine, &p, guarded([at("k", second)], [delete("k")])).await;
-        assert!(is_conflict(engine.commit(&p, guarded([at("k", second)], [put("k", "x")])).await));
+        assert!(is_conflict(engine.commit(&p, guarded([at("k", second)], [put("k", "x")]), Synced).await));
         // Made anew, it is another record.
         commit(&engine, &p, writes([put("k", "2")])).await;
-        assert!(is_conflict(engine.commit(&p, guarded([at("k", second)], [put("k", "x")])).await));
+        assert!(is_conflict(engine.commit(&p, guarded([at("k", second)], [put("k", "x")]), Synced).await));
     }));
 }
 
@@ -80,7 +80,7 @@ fn guard_absent(harness: &dyn Harness) {
     harness.run(Box::pin(async move {
         let p = partition("p");
         commit(&engine, &p, guarded([absent("k")], [put("k", "1")])).await;
-        assert!(is_conflict(engine.commit(&p, guarded([absent("k")], [put("k", "2")])).await));
+        assert!(is_conflict(engine.commit(&p, guarded([absent("k")], [put("k", "2")]), Synced).await));
         commit(&engine, &p, writes([delete("k")])).await;
         commit(&engine, &p, guarded([absent("k")], [put("k", "3")])).await;
         assert_eq!(value(&engine, &p, "k").await, Some(bytes("3")));
@@ -98,15 +98,15 @@ fn guard_unchanged(harness: &dyn Harness) {
         let seen = async |engine: &Arc<dyn Engine>| engine.view(&p).await.expect("a view").revision();
         let first = seen(&engine).await;
         commit(&engine, &p, guarded([Guard::Unchanged(first)], [put("a", "1")])).await;
-        assert!(is_conflict(engine.commit(&p, guarded([Guard::Unchanged(first)], [put("b", "1")])).await));
+        assert!(is_conflict(engine.commit(&p, guarded([Guard::Unchanged(first)], [put("b", "1")]), Synced).await));
         let second = seen(&engine).await;
         commit(&engine, &p, guarded([Guard::Unchanged(second)], [put("b", "1")])).await;
         let third = seen(&engine).await;
         commit(&engine, &p, writes([delete("a")])).await;
-        assert!(is_conflict(engine.commit(&p, guarded([Guard::Unchanged(third)], [put("c", "1")])).await));
+        assert!(is_conflict(engine.commit(&p, guarded([Guard::Unchanged(third)], [put("c", "1")]), Synced).await));
         // A refused commit changes nothing.
         let fourth = seen(&engine).await;
-        assert!(is_conflict(engine.commit(&p, guarded([absent("b")], [put("d", "1")])).await));
+        assert!(is_conflict(engine.commit(&p, guarded([absent("b")], [put("d", "1")]), Synced).await));
         commit(&engine, &p, guarded([Guard::Unchanged(fourth)], [put("d", "1")])).await;
     }));
 }
@@ -178,7 +178,9 @@ fn view_stands_still(harness: &dyn Harness) {
         let keys: Vec<Bytes> =
             view.scan(HEADS, &all, 100).await.expect("a scan").into_iter().map(|row| row.0).collect();
         assert_eq!(keys, ["a", "b"]);
-        assert!(is_conflict(engine.commit(&p, guarded([Guard::Unchanged(view.revision())], [put("c", "")])).await));
+        assert!(is_conflict(
+            engine.commit(&p, guarded([Guard::Unchanged(view.revision())], [put("c", "")]), Synced).await
+        ));
         let now = engine.view(&p).await.expect("a view");
         assert_eq!(now.scan(HEADS, &all, 100).await.expect("a scan").len(), 21);
     }));
@@ -233,7 +235,7 @@ fn one_wins(harness: &dyn Harness) {
                         });
                         let guard = old.map_or(absent("counter"), |old| at("counter", old.revision));
                         let batch = guarded([guard], [put("counter", (count + 1).to_be_bytes())]);
-                        match engine.commit(&p, batch).await {
+                        match engine.commit(&p, batch, Synced).await {
                             Ok(_) => mine += 1,
                             Err(CommitError::Conflict) => {}
                             Err(error) => panic!("{error:?}"),
@@ -257,7 +259,8 @@ fn dropped_commit(harness: &dyn Harness) {
         let p = partition("p");
         for turn in 0..20 {
             let key = turn.to_string();
-            let mut going = engine.commit(&p, writes([put(format!("a{key}"), "1"), put(format!("b{key}"), "1")]));
+            let mut going =
+                engine.commit(&p, writes([put(format!("a{key}"), "1"), put(format!("b{key}"), "1")]), Synced);
             // Asked once, then dropped: whether it had begun by then is the engine's affair.
             std::future::poll_fn(|context| {
                 let _ = going.as_mut().poll(context);

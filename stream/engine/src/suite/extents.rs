@@ -28,7 +28,7 @@ fn slice(extent: Extent, offset: u64, bytes: u64) -> ExtentSlice {
 /// Whether a record may still name the extent.
 async fn can_be_named(engine: &Arc<dyn Engine>, extent: Extent) -> bool {
     let p = partition("probe");
-    let named = engine.commit(&p, writes([put_with("probe", "", vec![ExtentSlice::whole(extent)])])).await;
+    let named = engine.commit(&p, writes([put_with("probe", "", vec![ExtentSlice::whole(extent)])]), Synced).await;
     match named {
         Ok(_) => {
             commit(engine, &p, writes([delete("probe")])).await;
@@ -253,11 +253,13 @@ fn conflict_leaves_alone(harness: &dyn Harness) {
         drop(gone);
         harness.settle(&engine);
         let slices = vec![ExtentSlice::whole(first.extent()), ExtentSlice::whole(dead)];
-        assert!(is_conflict(engine.commit(&p, writes([put("x", ""), put_with("a", "", slices)])).await));
+        assert!(is_conflict(engine.commit(&p, writes([put("x", ""), put_with("a", "", slices)]), Synced).await));
         assert_eq!(value(&engine, &p, "x").await, None);
         commit(&engine, &p, writes([put("there", "")])).await;
         let whole = vec![ExtentSlice::whole(first.extent())];
-        assert!(is_conflict(engine.commit(&p, guarded([absent("there")], [put_with("a", "", whole.clone())])).await));
+        assert!(is_conflict(
+            engine.commit(&p, guarded([absent("there")], [put_with("a", "", whole.clone())]), Synced).await
+        ));
         harness.settle(&engine);
         commit(&engine, &p, writes([put_with("a", "", whole)])).await;
         let extent = first.extent();

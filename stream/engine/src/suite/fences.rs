@@ -19,14 +19,14 @@ fn nothing_after(harness: &dyn Harness) {
         commit(&engine, &p, writes([put("k", "1")])).await;
         engine.fence(&p.group).await.expect("fenced");
         for batch in [writes([put("k", "2")]), writes([delete("k")]), guarded([absent("z")], [put("z", "")])] {
-            assert!(matches!(engine.commit(&p, batch).await, Err(CommitError::Fenced)));
+            assert!(matches!(engine.commit(&p, batch, Synced).await, Err(CommitError::Fenced)));
         }
         let other = partition("never used");
-        assert!(matches!(engine.commit(&other, writes([put("k", "")])).await, Err(CommitError::Fenced)));
+        assert!(matches!(engine.commit(&other, writes([put("k", "")]), Synced).await, Err(CommitError::Fenced)));
         engine.fence(&p.group).await.expect("fenced again");
         engine.fence(&group("never used")).await.expect("fenced before it was used");
         let unused = PartitionId { group: group("never used"), key: Bytes::new() };
-        assert!(matches!(engine.commit(&unused, writes([put("k", "")])).await, Err(CommitError::Fenced)));
+        assert!(matches!(engine.commit(&unused, writes([put("k", "")]), Synced).await, Err(CommitError::Fenced)));
         commit(&engine, &beside, writes([put("k", "1")])).await;
         assert_eq!(value(&engine, &beside, "k").await, Some(bytes("1")));
     }));
@@ -42,12 +42,15 @@ fn after_reopen(harness: &dyn Harness) {
     let Some(engine) = harness.reopen(engine) else { return };
     let next = Arc::clone(&engine);
     harness.run(Box::pin(async move {
-        assert!(matches!(next.commit(&partition("p"), writes([put("k", "")])).await, Err(CommitError::Fenced)));
+        assert!(matches!(next.commit(&partition("p"), writes([put("k", "")]), Synced).await, Err(CommitError::Fenced)));
     }));
     harness.settle(&engine);
     let Some(engine) = harness.reopen(engine) else { return };
     harness.run(Box::pin(async move {
-        assert!(matches!(engine.commit(&partition("p"), writes([put("k", "")])).await, Err(CommitError::Fenced)));
+        assert!(matches!(
+            engine.commit(&partition("p"), writes([put("k", "")]), Synced).await,
+            Err(CommitError::Fenced)
+        ));
         assert_eq!(value(&engine, &partition("p"), "k").await, None);
     }));
 }
@@ -78,7 +81,7 @@ fn group_goes(harness: &dyn Harness) {
         assert!(page.rows.is_empty() && !page.more);
         for (at, extent) in extents.iter().enumerate() {
             let named = writes([put_with("probe", "", vec![ExtentSlice::whole(*extent)])]);
-            assert_eq!(engine.commit(&beside, named).await.is_ok(), at == 7);
+            assert_eq!(engine.commit(&beside, named, Synced).await.is_ok(), at == 7);
         }
         assert_eq!(read_whole(&engine, extents[7]).await, body(7, 2000));
     }));
@@ -95,7 +98,7 @@ fn racing(harness: &dyn Harness) {
                     let p = partition(&thread.to_string());
                     loop {
                         let before = fenced.load(Ordering::Acquire);
-                        match engine.commit(&p, writes([put("k", "")])).await {
+                        match engine.commit(&p, writes([put("k", "")]), Synced).await {
                             Ok(_) => assert!(!before, "a commit begun after the fence succeeded"),
                             Err(CommitError::Fenced) => return,
                             Err(error) => panic!("{error:?}"),
