@@ -1,0 +1,425 @@
+//! A frame's requests, one after the other, and what they are answered: each finds its session, its share and its open,
+//! is handed to its handler, and its answer is signed or encrypted as it was itself (MS-SMB2 3.3.5.2).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::command::{Command, Row};
+use crate::connection::{Arrived, Cancel, Connection, Frame, Outgoing, lock};
+use crate::handlers;
+use crate::open::Open;
+use crate::security::sign::{Signer, SigningNonce};
+use crate::session::{Session, Share, Tree};
+use crate::status::Status;
+use crate::wire::create::FileId;
+use crate::wire::header::{HEADER_BYTES, Header, SEALED_BYTES, SIGNATURE, flag};
+use crate::wire::{Cursor, Put};
+
+/// What a request is answered.
+pub struct Reply {
+    pub status: Status,
+    pub body: Vec<u8>,
+    /// What was read, behind the body.
+    pub payload: Vec<Bytes>,
+    /// The open that the next request of the chain may mean.
+    pub file: Option<FileId>,
+    /// The tree it may mean.
+    pub tree: Option<u32>,
+}
+
+impl Reply {
+    pub fn of(body: Vec<u8>) -> Reply {
+        Reply { status: Status::SUCCESS, body, payload: Vec::new(), file: None, tree: None }
+    }
+
+    pub fn error(status: Status) -> Reply {
+        Reply { status, ..Reply::of(error_body(&[])) }
+    }
+
+    /// An error that says more.
+    pub fn error_with(status: Status, data: &[u8]) -> Reply {
+        Reply { status, ..Reply::of(error_body(data)) }
+    }
+}
+
+fn error_body(data: &[u8]) -> Vec<u8> {
+    let mut body = Vec::with_capacity(9 + data.len());
+    body.put_u16(9);
+    body.put_u16(0);
+    body.put_u32(data.len() as u32);
+    body.put(if data.is_empty() { &[0] } else { data });
+    body
+}
+
+/// A request with everything that belongs to it.
+pub struct Request {
+    pub connection: Arc<Connection>,
+    pub header: Header,
+    pub message: Bytes,
+    pub row: &'static Row,
+    pub session: Option<Arc<Session>>,
+    pub tree: Option<Arc<Tree>>,
+    pub open: Option<Arc<Open>>,
+    is_sealed: bool,
+    pending: Option<(u64, Arc<Cancel>)>,
+    is_async: AtomicBool,
+    /// The open of the request before, if this one may mean it.
+    pub related_file: Option<Result<FileId, Status>>,
+    is_last: bool,
+}
+
+impl Request {
+    pub fn session(&self) -> Result<&Arc<Session>, Status> {
+        self.session.as_ref().ok_or(Status::USER_SESSION_DELETED)
+    }
+
+    pub fn tree(&self) -> Result<&Arc<Tree>, Status> {
+        self.tree.as_ref().ok_or(Status::NETWORK_NAME_DELETED)
+    }
+
+    pub fn share(&self) -> Result<&Arc<Share>, Status> {
+        match &self.tree()?.to {
+            crate::session::ConnectedTo::Share(share) => Ok(share),
+            crate::session::ConnectedTo::Server => Err(Status::ACCESS_DENIED),
+        }
+    }
+
+    pub fn open(&self) -> Result<&Arc<Open>, Status> {
+        self.open.as_ref().ok_or(Status::FILE_CLOSED)
+    }
+
+    /// The open that a message names.
+    pub fn find_open(&self, named: FileId) -> Result<Arc<Open>, Status> {
+        let id = match (named, &self.related_file) {
+            (FileId::RELATED, Some(related)) => (*related)?,
+            (named, _) => named,
+        };
+        let open = self.session()?.open(id).ok_or(Status::FILE_CLOSED)?;
+        match open.tree() == self.tree()?.id {
+            true => Ok(open),
+            false => Err(Status::FILE_CLOSED),
+        }
+    }
+
+    /// Tells the client that the answer will come later, once.
+    pub fn answer_later(&self) -> Result<Arc<Cancel>, Status> {
+        let Some((async_id, cancel)) = &self.pending else { return Err(Status::INSUFFICIENT_RESOURCES) };
+        if !self.is_async.swap(true, Ordering::AcqRel) {
+            let mut header = response_header(&self.connection, &self.header, Status::PENDING);
+            header.flags |= flag::ASYNC;
+            header.async_id = *async_id;
+            let mut frame = FrameOut::new(self.sealing());
+            frame.push(header, error_body(&[]), &[], self.signing().as_deref(), true);
+            frame.send(&self.connection, self.sealing(), None);
+        }
+        Ok(cancel.clone())
+    }
+
+    pub fn is_cancelled(&self) -> bool {
+        self.pending.as_ref().is_some_and(|(_, cancel)| cancel.is_cancelled())
+    }
+
+    /// Waits, telling the client so, unless it is cancelled first.
+    pub async fn wait<T>(&self, until: impl Future<Output = T>) -> Result<T, Status> {
+        let mut until = std::pin::pin!(until);
+        // What is over at once is not worth a word.
+        if let Some(over) = std::future::poll_fn(|context| std::task::Poll::Ready(poll_now(until.as_mut(), context))).await
+        {
+            return Ok(over);
+        }
+        let cancel = self.answer_later()?;
+        tokio::select! {
+            over = until => Ok(over),
+            () = cancel.cancelled() => Err(Status::CANCELLED),
+        }
+    }
+
+    /// May it be answered later, and others in its chain after it?
+    pub fn is_last(&self) -> bool {
+        self.is_last
+    }
+
+    fn sealing(&self) -> Option<&Arc<Session>> {
+        self.session.as_ref().filter(|_| self.is_sealed)
+    }
+
+    fn signing(&self) -> Option<Arc<Signer>> {
+        let is_signed = self.header.has(flag::SIGNED) && !self.is_sealed;
+        self.session.as_ref().filter(|_| is_signed)?.signer_on(self.connection.id)
+    }
+}
+
+fn poll_now<F: Future>(future: std::pin::Pin<&mut F>, context: &mut std::task::Context<'_>) -> Option<F::Output> {
+    match future.poll(context) {
+        std::task::Poll::Ready(output) => Some(output),
+        std::task::Poll::Pending => None,
+    }
+}
+
+/// What a request in a chain may take over from the one before.
+#[derive(Clone, Copy)]
+struct Before {
+    session_id: u64,
+    tree_id: u32,
+    file: Result<FileId, Status>,
+}
+
+pub async fn run(connection: Arc<Connection>, frame: Frame) {
+    let Frame { requests, sealed_by, room } = frame;
+    let mut out = FrameOut::new(sealed_by.as_ref());
+    let (mut before, count) = (None, requests.len());
+    for (at, arrived) in requests.into_iter().enumerate() {
+        let message_id = arrived.header.message_id;
+        let (request, judged) = prepare(&connection, arrived, sealed_by.as_ref(), before, at + 1 == count);
+        let reply = match judged {
+            Ok(()) => handlers::handle(&request).await.unwrap_or_else(Reply::error),
+            Err(status) => Reply::error(status),
+        };
+        connection.leave(message_id);
+        before = Some(after(&request, before, &reply));
+        let mut header = response_header(&connection, &request.header, reply.status);
+        if request.is_async.load(Ordering::Acquire) {
+            header.flags |= flag::ASYNC;
+            header.async_id = request.pending.as_ref().map_or(0, |(id, _)| *id);
+            // The credits came with the first answer.
+            header.credits = 0;
+        }
+        if let Some(tree) = reply.tree {
+            header.tree_id = tree;
+        }
+        out.push(header, reply.body, &reply.payload, request.signing().as_deref(), at + 1 == count);
+    }
+    out.send(&connection, sealed_by.as_ref(), Some(room));
+}
+
+/// Finds what the request is about, and whether anybody may look at it.
+fn prepare(
+    connection: &Arc<Connection>,
+    arrived: Arrived,
+    sealed_by: Option<&Arc<Session>>,
+    before: Option<Before>,
+    is_last: bool,
+) -> (Request, Result<(), Status>) {
+    let Arrived { mut header, message, row, pending } = arrived;
+    let signed_header = header;
+    let related = header.has(flag::RELATED).then_some(before).flatten();
+    if let Some(before) = &related {
+        (header.session_id, header.tree_id) = (before.session_id, before.tree_id);
+    }
+    let session = connection.session(header.session_id);
+    let tree = session.as_ref().and_then(|session| session.tree(header.tree_id));
+    let mut request = Request {
+        connection: connection.clone(),
+        header,
+        message,
+        row,
+        session,
+        tree,
+        open: None,
+        is_sealed: sealed_by.is_some(),
+        pending,
+        is_async: AtomicBool::new(false),
+        related_file: related.map(|before| before.file),
+        is_last,
+    };
+    let judged = judge(&mut request, &signed_header, sealed_by);
+    (request, judged)
+}
+
+fn judge(request: &mut Request, signed_header: &Header, sealed_by: Option<&Arc<Session>>) -> Result<(), Status> {
+    let (row, header) = (request.row, request.header);
+    if matches!(row.command, Command::Negotiate | Command::SessionSetup | Command::Cancel) {
+        // They come alone.
+        return Err(Status::INVALID_PARAMETER);
+    }
+    if header.has(flag::RELATED) && request.related_file.is_none() {
+        return Err(Status::INVALID_PARAMETER);
+    }
+    if let Some(session) = &request.session {
+        match sealed_by {
+            Some(sealed_by) if sealed_by.id != session.id => return Err(Status::ACCESS_DENIED),
+            Some(_) => {}
+            None if session.encrypts => return Err(Status::ACCESS_DENIED),
+            None if header.has(flag::SIGNED) => {
+                let signer = session.signer_on(request.connection.id).ok_or(Status::USER_SESSION_DELETED)?;
+                if !is_signed_well(&signer, signed_header, &request.message) {
+                    return Err(Status::ACCESS_DENIED);
+                }
+            }
+            None => return Err(Status::ACCESS_DENIED),
+        }
+    } else if row.needs_session {
+        return Err(Status::USER_SESSION_DELETED);
+    }
+    if row.needs_tree && request.tree.is_none() {
+        return Err(Status::NETWORK_NAME_DELETED);
+    }
+    if let Some(at) = row.file_at {
+        let named = Cursor::at(&request.message, at).and_then(|mut cursor| FileId::decode(&mut cursor));
+        let open = request.find_open(named.ok_or(Status::INVALID_PARAMETER)?)?;
+        request.open = Some(open);
+    }
+    if let (Some(open), true) = (&request.open, request.session.as_ref().is_some_and(|session| session.agreed.is_3()))
+    {
+        open.judge_channel(header.channel_sequence(), row.changes, header.has(flag::REPLAY))?;
+    }
+    Ok(())
+}
+
+fn after(request: &Request, before: Option<Before>, reply: &Reply) -> Before {
+    let is_error = reply.status.0 >> 30 == 3;
+    let inherited = request.related_file.or(before.filter(|_| request.header.has(flag::RELATED)).map(|b| b.file));
+    let file = match (&reply.file, &request.open) {
+        (Some(file), _) => Ok(*file),
+        (None, Some(open)) => Ok(open.id),
+        // What was not made cannot be used.
+        (None, None) if is_error && (request.row.command == Command::Create || inherited.is_none()) => {
+            Err(reply.status)
+        }
+        (None, None) => inherited.unwrap_or(Err(Status::INVALID_PARAMETER)),
+    };
+    Before { session_id: request.header.session_id, tree_id: reply.tree.unwrap_or(request.header.tree_id), file }
+}
+
+fn response_header(connection: &Connection, request: &Header, status: Status) -> Header {
+    // Whoever is not known yet gets as much as it used.
+    let may_grow = match request.command {
+        0 => false,
+        1 => status == Status::SUCCESS,
+        _ => true,
+    };
+    Header {
+        credit_charge: request.credit_charge,
+        status: status.0,
+        credits: lock(&connection.credits).grant(request.credit_charge, request.credits, may_grow),
+        flags: flag::RESPONSE | (request.flags & (flag::RELATED | flag::REPLAY)),
+        next: 0,
+        signature: [0; 16],
+        async_id: 0,
+        ..*request
+    }
+}
+
+fn nonce(header: &Header, is_server: bool) -> SigningNonce {
+    let is_cancel = header.command == Command::Cancel as u16;
+    SigningNonce { message_id: header.message_id, is_server, is_cancel }
+}
+
+pub fn is_signed_well(signer: &Signer, header: &Header, message: &[u8]) -> bool {
+    let (before, after) = (&message[..SIGNATURE.start], &message[SIGNATURE.end..]);
+    signer.verify(&[before, &[0; 16], after], nonce(header, false), &header.signature)
+}
+
+/// Responses on their way into one frame.
+struct FrameOut {
+    frame: Vec<u8>,
+    begin: usize,
+}
+
+/// The length that every frame begins with.
+const PREFIX_BYTES: usize = 4;
+
+impl FrameOut {
+    fn new(sealing: Option<&Arc<Session>>) -> FrameOut {
+        let begin = PREFIX_BYTES + if sealing.is_some() { SEALED_BYTES } else { 0 };
+        FrameOut { frame: vec![0; begin], begin }
+    }
+
+    fn push(&mut self, mut header: Header, body: Vec<u8>, payload: &[Bytes], signer: Option<&Signer>, is_last: bool) {
+        let begin = self.frame.len();
+        if signer.is_some() {
+            header.flags |= flag::SIGNED;
+        }
+        self.frame.reserve(HEADER_BYTES + body.len() + payload.iter().map(Bytes::len).sum::<usize>() + 64);
+        header.encode(&mut self.frame);
+        self.frame.put(&body);
+        payload.iter().for_each(|bytes| self.frame.put(bytes));
+        if !is_last {
+            let length = (self.frame.len() - begin).next_multiple_of(8);
+            self.frame.resize(begin + length, 0);
+            self.frame.set_u32(begin + 20, length as u32);
+        }
+        if let Some(signer) = signer {
+            let signature = signer.signature(&[&self.frame[begin..]], nonce(&header, true));
+            self.frame[begin + SIGNATURE.start..begin + SIGNATURE.end].copy_from_slice(&signature);
+        }
+    }
+
+    /// Gives back the last message as it is sent, before encryption.
+    fn message(&self) -> &[u8] {
+        &self.frame[self.begin..]
+    }
+
+    fn send(
+        mut self,
+        connection: &Connection,
+        sealing: Option<&Arc<Session>>,
+        room: Option<Arc<OwnedSemaphorePermit>>,
+    ) {
+        if let Some(session) = sealing {
+            let Some(sealed) = session.seal(&mut self.frame[self.begin..]) else { return };
+            let mut header = Vec::with_capacity(SEALED_BYTES);
+            sealed.encode(&mut header);
+            self.frame[PREFIX_BYTES..self.begin].copy_from_slice(&header);
+        }
+        let length = (self.frame.len() - PREFIX_BYTES) as u32;
+        self.frame[..PREFIX_BYTES].copy_from_slice(&length.to_be_bytes());
+        connection.send(Outgoing { frame: self.frame, room });
+    }
+}
+
+/// Answers a message that nobody signs. Gives back what is sent.
+pub fn answer_plain(connection: &Connection, header: &Header, reply: Reply) -> Vec<u8> {
+    let header = response_header(connection, header, reply.status);
+    send_plain(connection, header, reply.body)
+}
+
+pub fn send_plain(connection: &Connection, header: Header, body: Vec<u8>) -> Vec<u8> {
+    let mut out = FrameOut::new(None);
+    out.push(header, body, &[], None, true);
+    let sent = out.message().to_vec();
+    out.send(connection, None, None);
+    sent
+}
+
+/// Answers SESSION_SETUP: the last of its answers is signed.
+pub fn answer_setup(
+    connection: &Connection,
+    header: &Header,
+    reply: Reply,
+    signed_by: Option<&Arc<Session>>,
+    sealed_by: Option<&Arc<Session>>,
+) -> Vec<u8> {
+    let signer = signed_by.filter(|_| sealed_by.is_none());
+    let signer = signer.and_then(|session| session.signer_on(connection.id).or_else(|| session.any_signer()));
+    let mut out = FrameOut::new(sealed_by);
+    let header = response_header(connection, header, reply.status);
+    out.push(header, reply.body, &[], signer.as_deref(), true);
+    let sent = out.message().to_vec();
+    out.send(connection, sealed_by, None);
+    sent
+}
+
+/// Tells a client something it did not ask for.
+pub fn tell(connection: &Connection, session: &Arc<Session>, body: Vec<u8>) {
+    let header = Header {
+        credit_charge: 0,
+        status: 0,
+        command: Command::OplockBreak as u16,
+        credits: 0,
+        flags: flag::RESPONSE,
+        next: 0,
+        message_id: crate::wire::header::UNASKED,
+        async_id: 0,
+        tree_id: 0,
+        session_id: 0,
+        signature: [0; 16],
+    };
+    let sealing = session.encrypts.then_some(session);
+    let mut out = FrameOut::new(sealing);
+    out.push(header, body, &[], None, true);
+    out.send(connection, sealing, None);
+}

@@ -1,0 +1,378 @@
+//! One connection: frames in, each chain of requests a task of its own, frames out.
+//!
+//! 1. Requests are checked in the order they arrive: message ids, signatures, encryption. Nothing else depends on order,
+//!    except inside a chain.
+//! 2. Who a client is is settled here, one message at a time; every other command needs a session that is settled.
+//! 3. What a connection may hold in memory is bounded: requests wait in the socket until there is room for them and for
+//!    what they are answered.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
+
+use crate::chain;
+use crate::command::{Command, Row};
+use crate::credits::Credits;
+use crate::negotiate::{self, Negotiated};
+use crate::security::kdf::PreauthHash;
+use crate::server::Server;
+use crate::session::Session;
+use crate::setup::Authentication;
+use crate::wire::header::{
+    HEADER_BYTES, Header, PROTOCOL, PROTOCOL_1, PROTOCOL_SEALED, SEALED_BYTES, SEALED_OPEN, Sealed, flag,
+};
+
+/// The longest read, write or other transfer.
+pub const TRANSFER_BYTES_MAX: u32 = 8 << 20;
+/// A transfer and all that may stand around it.
+const FRAME_BYTES_MAX: usize = TRANSFER_BYTES_MAX as usize + (128 << 10);
+/// Before a client is known it has little to say.
+const UNKNOWN_FRAME_BYTES_MAX: usize = 64 << 10;
+/// Requests and responses of one connection in memory, in KiB.
+const MEMORY_KIB: u32 = 64 << 10;
+/// Requests of one connection that wait for something.
+const PENDING_MAX: usize = 512;
+/// Requests in one frame.
+const CHAIN_MAX: usize = 64;
+/// A client that says nothing about itself is not waited for longer.
+const UNKNOWN_TIMEOUT: Duration = Duration::from_secs(30);
+
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// A wish to end what is waited for.
+#[derive(Default)]
+pub struct Cancel {
+    is_wanted: AtomicBool,
+    wanted: Notify,
+}
+
+impl Cancel {
+    pub fn cancel(&self) {
+        self.is_wanted.store(true, Ordering::Release);
+        self.wanted.notify_waiters();
+    }
+
+    pub fn is_cancelled(&self) -> bool {
+        self.is_wanted.load(Ordering::Acquire)
+    }
+
+    pub async fn cancelled(&self) {
+        loop {
+            let wanted = self.wanted.notified();
+            if self.is_cancelled() {
+                return;
+            }
+            wanted.await;
+        }
+    }
+}
+
+/// A frame on its way out, and the room it takes.
+pub struct Outgoing {
+    pub frame: Vec<u8>,
+    pub room: Option<Arc<OwnedSemaphorePermit>>,
+}
+
+pub struct Connection {
+    pub id: u64,
+    pub server: Arc<Server>,
+    pub client: SocketAddr,
+    pub negotiated: OnceLock<Negotiated>,
+    pub credits: Mutex<Credits>,
+    /// Requests that may be cancelled, by their message ids.
+    pending: Mutex<HashMap<u64, Pending>>,
+    last_async: AtomicU64,
+    outbox: mpsc::UnboundedSender<Outgoing>,
+    /// Sessions that this connection is a channel of.
+    pub sessions: Mutex<HashSet<u64>>,
+    /// Said by whoever finds that the connection cannot go on.
+    pub broken: Cancel,
+}
+
+struct Pending {
+    async_id: u64,
+    cancel: Arc<Cancel>,
+}
+
+impl Connection {
+    pub fn send(&self, outgoing: Outgoing) {
+        // Nobody listens any more: the connection ends.
+        let _ = self.outbox.send(outgoing);
+    }
+
+    pub fn is_open(&self) -> bool {
+        !self.outbox.is_closed() && !self.broken.is_cancelled()
+    }
+
+    /// What was agreed on. Nothing but NEGOTIATE is looked at before.
+    pub fn agreed(&self) -> Option<&Negotiated> {
+        self.negotiated.get()
+    }
+
+    /// `None` if too many wait already.
+    fn enter(&self, message_id: u64) -> Option<(u64, Arc<Cancel>)> {
+        let mut pending = lock(&self.pending);
+        if pending.len() >= PENDING_MAX {
+            return None;
+        }
+        let async_id = self.last_async.fetch_add(1, Ordering::Relaxed) + 1;
+        let cancel = Arc::new(Cancel::default());
+        pending.insert(message_id, Pending { async_id, cancel: cancel.clone() });
+        Some((async_id, cancel))
+    }
+
+    pub fn leave(&self, message_id: u64) {
+        lock(&self.pending).remove(&message_id);
+    }
+
+    fn cancel(&self, header: &Header) {
+        let pending = lock(&self.pending);
+        let found = match header.has(flag::ASYNC) {
+            true => pending.values().find(|pending| pending.async_id == header.async_id),
+            false => pending.get(&header.message_id),
+        };
+        if let Some(found) = found {
+            found.cancel.cancel();
+        }
+    }
+
+    pub fn session(&self, id: u64) -> Option<Arc<Session>> {
+        self.server.session(id).filter(|session| session.has_channel(self.id))
+    }
+}
+
+/// A request as it arrived, verified.
+pub struct Arrived {
+    pub header: Header,
+    /// With its header, up to the next one.
+    pub message: Bytes,
+    pub row: &'static Row,
+    /// May be cancelled, and answered under this number later.
+    pub pending: Option<(u64, Arc<Cancel>)>,
+}
+
+/// The requests of a frame.
+pub struct Frame {
+    pub requests: Vec<Arrived>,
+    /// The session it was encrypted for.
+    pub sealed_by: Option<Arc<Session>>,
+    pub room: Arc<OwnedSemaphorePermit>,
+}
+
+/// Why a connection ends.
+#[derive(Debug)]
+pub enum Ended {
+    Io(io::Error),
+    /// It broke the rules in a way that has no answer.
+    Broken(&'static str),
+}
+
+impl From<io::Error> for Ended {
+    fn from(error: io::Error) -> Ended {
+        Ended::Io(error)
+    }
+}
+
+/// Serves a connection to its end.
+pub async fn serve(server: Arc<Server>, stream: TcpStream, client: SocketAddr) -> Result<(), Ended> {
+    stream.set_nodelay(true)?;
+    let (reader, writer) = stream.into_split();
+    let (outbox, outgoing) = mpsc::unbounded_channel();
+    let connection = Arc::new(Connection {
+        id: server.next_id(),
+        server: server.clone(),
+        client,
+        negotiated: OnceLock::new(),
+        credits: Mutex::default(),
+        pending: Mutex::default(),
+        last_async: AtomicU64::new(0),
+        outbox,
+        sessions: Mutex::default(),
+        broken: Cancel::default(),
+    });
+    let writing = tokio::spawn(write(writer, outgoing));
+    let mut reading = Reading {
+        connection: connection.clone(),
+        memory: Arc::new(Semaphore::new(MEMORY_KIB as usize)),
+        preauth: PreauthHash::new(),
+        authentications: HashMap::new(),
+    };
+    let outcome = tokio::select! {
+        outcome = reading.run(reader) => outcome,
+        () = connection.broken.cancelled() => Err(Ended::Broken("it was given up")),
+    };
+    connection.broken.cancel();
+    for pending in lock(&connection.pending).values() {
+        pending.cancel.cancel();
+    }
+    server.connection_ended(&connection).await;
+    drop(reading);
+    drop(connection);
+    // What was answered already may still be on its way; who does not take it is not waited for.
+    let _ = tokio::time::timeout(Duration::from_secs(5), writing).await;
+    outcome
+}
+
+async fn write(mut socket: impl AsyncWrite + Unpin, mut outgoing: mpsc::UnboundedReceiver<Outgoing>) -> io::Result<()> {
+    while let Some(Outgoing { frame, room }) = outgoing.recv().await {
+        socket.write_all(&frame).await?;
+        drop(room);
+    }
+    socket.shutdown().await
+}
+
+/// What only the reader of a connection knows.
+pub struct Reading {
+    pub connection: Arc<Connection>,
+    memory: Arc<Semaphore>,
+    /// Of NEGOTIATE, where every session's begins.
+    pub preauth: PreauthHash,
+    /// Those who are being asked who they are, by the id of the session to be.
+    pub authentications: HashMap<u64, Authentication>,
+}
+
+impl Reading {
+    async fn run(&mut self, mut socket: impl AsyncRead + Unpin) -> Result<(), Ended> {
+        loop {
+            let is_known = !lock(&self.connection.sessions).is_empty();
+            let frame = match is_known {
+                true => read_frame(&mut socket, FRAME_BYTES_MAX).await?,
+                false => tokio::time::timeout(UNKNOWN_TIMEOUT, read_frame(&mut socket, UNKNOWN_FRAME_BYTES_MAX))
+                    .await
+                    .map_err(|_| Ended::Broken("it did not say who it is"))??,
+            };
+            let Some(frame) = frame else { return Ok(()) };
+            self.take(frame).await?;
+        }
+    }
+
+    async fn take(&mut self, frame: BytesMut) -> Result<(), Ended> {
+        let connection = self.connection.clone();
+        if frame.starts_with(&PROTOCOL_1) {
+            return negotiate::first_of_smb1(&connection, &frame);
+        }
+        let (messages, sealed_by) = match frame.starts_with(&PROTOCOL_SEALED) {
+            true => {
+                let (messages, session) = self.unseal(frame)?;
+                (messages, Some(session))
+            }
+            false => (frame.freeze(), None),
+        };
+        let mut requests = split(&messages)?;
+        if requests.len() == 1 && requests[0].0.command == Command::Cancel as u16 {
+            connection.cancel(&requests[0].0);
+            return Ok(());
+        }
+        for (header, _) in &requests {
+            if header.command != Command::Cancel as u16
+                && !lock(&connection.credits).use_ids(header.message_id, header.credit_charge)
+            {
+                return Err(Ended::Broken("a message id that was not granted"));
+            }
+        }
+        if requests.len() == 1 {
+            let (header, message) = &requests[0];
+            match header.command {
+                0 => return negotiate::negotiate(self, header, message),
+                1 => return self.set_up(header, message, sealed_by.as_ref()).await,
+                _ => {}
+            }
+        }
+        if connection.agreed().is_none() {
+            return Err(Ended::Broken("it did not negotiate"));
+        }
+        let kib = requests.iter().map(|(header, message)| room_kib(header, message)).sum::<u32>().min(MEMORY_KIB);
+        let room = self.memory.clone().acquire_many_owned(kib).await;
+        let room = Arc::new(room.map_err(|_| Ended::Broken("it has no memory"))?);
+        let mut arrived = Vec::with_capacity(requests.len());
+        for (header, message) in requests.drain(..) {
+            let Some(row) = Row::of(header.command) else { return Err(Ended::Broken("an unknown command")) };
+            let pending = if row.may_pend { connection.enter(header.message_id) } else { None };
+            arrived.push(Arrived { header, message, row, pending });
+        }
+        tokio::spawn(chain::run(connection, Frame { requests: arrived, sealed_by, room }));
+        Ok(())
+    }
+
+    fn unseal(&self, mut frame: BytesMut) -> Result<(Bytes, Arc<Session>), Ended> {
+        let sealed = Sealed::decode(&frame).ok_or(Ended::Broken("an encrypted frame without its header"))?;
+        let session = self.connection.session(sealed.session_id);
+        let session = session.ok_or(Ended::Broken("encrypted for a session that is not"))?;
+        let mut inside = frame.split_off(SEALED_BYTES);
+        if inside.len() != sealed.bytes as usize {
+            return Err(Ended::Broken("an encrypted frame of another length"));
+        }
+        match session.unseal(&sealed, &frame[SEALED_OPEN], &mut inside) {
+            true => Ok((inside.freeze(), session)),
+            false => Err(Ended::Broken("it cannot be decrypted")),
+        }
+    }
+}
+
+/// What a request, and what it is answered, may take.
+fn room_kib(header: &Header, message: &[u8]) -> u32 {
+    let answer = Row::of(header.command).filter(|row| row.answers_much);
+    let answer = answer.map_or(0, |_| u32::from(header.credit_charge.max(1)) * 64);
+    (message.len() >> 10) as u32 + answer + 1
+}
+
+/// The bytes of the next frame; `None` at the end.
+async fn read_frame(socket: &mut (impl AsyncRead + Unpin), bytes_max: usize) -> Result<Option<BytesMut>, Ended> {
+    let mut prefix = [0; 4];
+    match socket.read_exact(&mut prefix).await {
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        Err(error) => return Err(error.into()),
+    }
+    let length = u32::from_be_bytes(prefix) as usize;
+    if length > bytes_max {
+        return Err(Ended::Broken("a frame that is too long"));
+    }
+    if length < HEADER_BYTES.min(SEALED_BYTES).min(32) {
+        return Err(Ended::Broken("a frame that is too short"));
+    }
+    let mut frame = BytesMut::with_capacity(length);
+    while frame.len() < length {
+        let mut rest = (&mut *socket).take((length - frame.len()) as u64);
+        if rest.read_buf(&mut frame).await? == 0 {
+            return Ok(None);
+        }
+    }
+    Ok(Some(frame))
+}
+
+/// The messages of a chain.
+fn split(frame: &Bytes) -> Result<Vec<(Header, Bytes)>, Ended> {
+    let mut found = Vec::new();
+    let mut rest = frame.clone();
+    loop {
+        if !rest.starts_with(&PROTOCOL) || found.len() >= CHAIN_MAX {
+            return Err(Ended::Broken("what is no message"));
+        }
+        let header = Header::decode(&rest).ok_or(Ended::Broken("a header that is too short"))?;
+        if header.has(flag::RESPONSE) {
+            return Err(Ended::Broken("a response"));
+        }
+        match header.next as usize {
+            0 => {
+                found.push((header, rest));
+                return Ok(found);
+            }
+            next if next % 8 == 0 && next >= HEADER_BYTES && next < rest.len() => {
+                let message = rest.split_to(next);
+                found.push((header, message));
+            }
+            _ => return Err(Ended::Broken("a chain that leads nowhere")),
+        }
+    }
+}

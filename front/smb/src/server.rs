@@ -1,0 +1,129 @@
+//! What all connections share: who may come in, the sessions, what is open.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use contract::names::AccountName;
+use partition::execute::Shell;
+
+use crate::connection::{Connection, lock};
+use crate::durable::Durables;
+use crate::notify::Watches;
+use crate::open::Open;
+use crate::session::Session;
+
+/// Who may come in: the account of this name, and the keys it has as text.
+pub trait Accounts: Send + Sync {
+    fn find(&self, name: &str) -> Option<(AccountName, Vec<String>)>;
+}
+
+pub struct Server {
+    pub shell: Arc<Shell>,
+    accounts: Box<dyn Accounts>,
+    /// What it calls itself.
+    pub name: String,
+    pub guid: [u8; 16],
+    requires_encryption: bool,
+    sessions: Mutex<HashMap<u64, Arc<Session>>>,
+    last_id: AtomicU64,
+    pub watches: Watches,
+    pub durables: Durables,
+}
+
+impl Server {
+    pub fn new(shell: Arc<Shell>, accounts: Box<dyn Accounts>, requires_encryption: bool) -> Server {
+        let guid = shell.ids.next().0.to_le_bytes();
+        Server {
+            shell,
+            accounts,
+            name: "LAZULI".to_owned(),
+            guid,
+            requires_encryption,
+            sessions: Mutex::default(),
+            last_id: AtomicU64::new(0),
+            watches: Watches::default(),
+            durables: Durables::default(),
+        }
+    }
+
+    pub fn requires_encryption(&self) -> bool {
+        self.requires_encryption
+    }
+
+    /// Unique in this process.
+    pub fn next_id(&self) -> u64 {
+        self.last_id.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Nobody can tell the next from the last.
+    pub fn next_session_id(&self) -> u64 {
+        loop {
+            let id = self.shell.ids.next().0 as u64;
+            if id != 0 && id != u64::MAX && !lock(&self.sessions).contains_key(&id) {
+                return id;
+            }
+        }
+    }
+
+    pub fn passwords(&self, user: &str) -> Vec<String> {
+        self.accounts.find(user).map(|(_, passwords)| passwords).unwrap_or_default()
+    }
+
+    pub fn account(&self, user: &str) -> Option<AccountName> {
+        self.accounts.find(user).map(|(account, _)| account)
+    }
+
+    pub fn session(&self, id: u64) -> Option<Arc<Session>> {
+        lock(&self.sessions).get(&id).cloned()
+    }
+
+    pub fn add_session(&self, session: &Arc<Session>) {
+        lock(&self.sessions).insert(session.id, session.clone());
+    }
+
+    /// Ends a session that its client left.
+    pub async fn end_session(&self, session: &Arc<Session>) {
+        lock(&self.sessions).remove(&session.id);
+        for connection in session.connections() {
+            lock(&connection.sessions).remove(&session.id);
+        }
+        for open in session.end() {
+            open.close(self).await;
+        }
+    }
+
+    /// The session a client had before it came back, if it is the same client. What survives waits to be asked for.
+    pub async fn end_previous(&self, id: u64, account: &AccountName) {
+        if let Some(session) = self.session(id).filter(|session| session.account == *account) {
+            self.lose_session(&session).await;
+        }
+    }
+
+    /// Ends a session whose last connection was lost.
+    async fn lose_session(&self, session: &Arc<Session>) {
+        lock(&self.sessions).remove(&session.id);
+        for connection in session.connections() {
+            lock(&connection.sessions).remove(&session.id);
+        }
+        for open in session.end() {
+            self.lose(open).await;
+        }
+    }
+
+    /// An open whose client is gone: kept if it was promised, closed otherwise.
+    async fn lose(&self, open: Arc<Open>) {
+        if !self.durables.keep(self, &open) {
+            open.close(self).await;
+        }
+    }
+
+    pub async fn connection_ended(&self, connection: &Connection) {
+        let sessions: Vec<_> = lock(&connection.sessions).drain().collect();
+        for session in sessions.into_iter().filter_map(|id| self.session(id)) {
+            if session.remove_channel(connection.id) {
+                self.lose_session(&session).await;
+            }
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! A session: who a client is, on one or more connections, and what it has open.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+
+use contract::names::AccountName;
+use partition::file::share;
+
+use crate::connection::{Connection, lock};
+use crate::negotiate::Negotiated;
+use crate::open::Open;
+use crate::security::kdf::{self, PreauthHash};
+use crate::security::seal::Cipher;
+use crate::security::sign::Signer;
+use crate::wire::create::FileId;
+use crate::wire::header::Sealed;
+
+/// Connections of one session.
+pub const CHANNELS_MAX: usize = 32;
+const TREES_MAX: usize = 4096;
+
+/// One connection of a session: each signs with a key of its own.
+pub struct Channel {
+    pub signer: Arc<Signer>,
+    pub connection: Weak<Connection>,
+}
+
+pub struct Session {
+    pub id: u64,
+    pub account: AccountName,
+    pub agreed: Negotiated,
+    /// Of its first authentication: what it is known by on every channel.
+    key: [u8; 16],
+    seal: Option<Cipher>,
+    unseal: Option<Cipher>,
+    /// Nothing is taken or given in the clear.
+    pub encrypts: bool,
+    nonce: AtomicU64,
+    channels: Mutex<HashMap<u64, Channel>>,
+    trees: Mutex<HashMap<u32, Arc<Tree>>>,
+    last_tree: AtomicU32,
+    /// By the changing half of their ids.
+    opens: Mutex<HashMap<u64, Arc<Open>>>,
+    is_over: AtomicBool,
+}
+
+/// A share that a session is connected to.
+pub struct Tree {
+    pub id: u32,
+    pub to: ConnectedTo,
+}
+
+pub enum ConnectedTo {
+    Share(Arc<Share>),
+    /// IPC$, which has no pipes: there is only the server to ask about.
+    Server,
+}
+
+/// A share as it was when a client connected to it.
+pub struct Share {
+    pub account: AccountName,
+    pub name: String,
+    pub found: share::Found,
+}
+
+impl Session {
+    pub fn new(
+        id: u64,
+        account: AccountName,
+        agreed: &Negotiated,
+        key: [u8; 16],
+        preauth: &PreauthHash,
+        wants_encryption: bool,
+    ) -> Session {
+        let keys = kdf::derive(agreed.dialect, &key, preauth, agreed.cipher);
+        let cipher = |key: &[u8]| agreed.cipher.map(|kind| Cipher::new(kind, key));
+        Session {
+            id,
+            account,
+            agreed: agreed.clone(),
+            key,
+            seal: cipher(&keys.encryption),
+            unseal: cipher(&keys.decryption),
+            encrypts: wants_encryption && agreed.cipher.is_some(),
+            nonce: AtomicU64::new(0),
+            channels: Mutex::default(),
+            trees: Mutex::default(),
+            last_tree: AtomicU32::new(0),
+            opens: Mutex::default(),
+            is_over: AtomicBool::new(false),
+        }
+    }
+
+    /// The signer of a channel whose client proved who it is with this key.
+    pub fn signer(&self, key: &[u8; 16], preauth: &PreauthHash) -> Signer {
+        let keys = kdf::derive(self.agreed.dialect, key, preauth, self.agreed.cipher);
+        Signer::new(self.agreed.signing, &keys.signing)
+    }
+
+    pub fn key(&self) -> &[u8; 16] {
+        &self.key
+    }
+
+    pub fn seal(&self, bytes: &mut [u8]) -> Option<Sealed> {
+        let cipher = self.seal.as_ref()?;
+        let mut sealed = Sealed { tag: [0; 16], nonce: [0; 16], bytes: bytes.len() as u32, session_id: self.id };
+        // Never twice under one key.
+        let number = self.nonce.fetch_add(1, Ordering::Relaxed);
+        sealed.nonce[..8].copy_from_slice(&number.to_le_bytes());
+        let mut header = Vec::new();
+        sealed.encode(&mut header);
+        sealed.tag = cipher.seal(&sealed.nonce, &header[crate::wire::header::SEALED_OPEN], bytes);
+        Some(sealed)
+    }
+
+    pub fn unseal(&self, sealed: &Sealed, open: &[u8], bytes: &mut [u8]) -> bool {
+        self.unseal.as_ref().is_some_and(|cipher| cipher.open(&sealed.nonce, open, bytes, &sealed.tag).is_ok())
+    }
+
+    pub fn add_channel(&self, connection: &Arc<Connection>, signer: Signer) -> bool {
+        let mut channels = lock(&self.channels);
+        if channels.len() >= CHANNELS_MAX || self.is_over() {
+            return false;
+        }
+        let channel = Channel { signer: Arc::new(signer), connection: Arc::downgrade(connection) };
+        channels.insert(connection.id, channel);
+        lock(&connection.sessions).insert(self.id);
+        true
+    }
+
+    pub fn has_channel(&self, connection: u64) -> bool {
+        lock(&self.channels).contains_key(&connection)
+    }
+
+    /// True if it was the last.
+    pub fn remove_channel(&self, connection: u64) -> bool {
+        let mut channels = lock(&self.channels);
+        channels.remove(&connection);
+        channels.is_empty()
+    }
+
+    pub fn signer_on(&self, connection: u64) -> Option<Arc<Signer>> {
+        lock(&self.channels).get(&connection).map(|channel| channel.signer.clone())
+    }
+
+    /// That of its oldest connection, which a new one is vouched for with.
+    pub fn any_signer(&self) -> Option<Arc<Signer>> {
+        let channels = lock(&self.channels);
+        channels.iter().min_by_key(|(connection, _)| **connection).map(|(_, channel)| channel.signer.clone())
+    }
+
+    /// The connections it can be told something on.
+    pub fn connections(&self) -> Vec<Arc<Connection>> {
+        let channels = lock(&self.channels);
+        let live = channels.values().filter_map(|channel| channel.connection.upgrade());
+        let mut live: Vec<_> = live.filter(|connection| connection.is_open()).collect();
+        live.sort_by_key(|connection| connection.id);
+        live
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
+    }
+
+    /// Ends it: tells what was open, once.
+    pub fn end(&self) -> Vec<Arc<Open>> {
+        self.is_over.store(true, Ordering::Release);
+        lock(&self.trees).clear();
+        lock(&self.opens).drain().map(|(_, open)| open).collect()
+    }
+
+    pub fn connect(&self, to: ConnectedTo) -> Option<Arc<Tree>> {
+        let mut trees = lock(&self.trees);
+        if trees.len() >= TREES_MAX {
+            return None;
+        }
+        let tree = Arc::new(Tree { id: self.last_tree.fetch_add(1, Ordering::Relaxed) + 1, to });
+        trees.insert(tree.id, tree.clone());
+        Some(tree)
+    }
+
+    pub fn tree(&self, id: u32) -> Option<Arc<Tree>> {
+        lock(&self.trees).get(&id).cloned()
+    }
+
+    /// What was open by way of a tree that is left.
+    pub fn disconnect(&self, tree: u32) -> Vec<Arc<Open>> {
+        lock(&self.trees).remove(&tree);
+        let mut opens = lock(&self.opens);
+        let left: Vec<_> = opens.values().filter(|open| open.tree() == tree).cloned().collect();
+        left.iter().for_each(|open| {
+            opens.remove(&open.id.volatile);
+        });
+        left
+    }
+
+    /// False if the session has ended meanwhile.
+    pub fn add_open(&self, open: &Arc<Open>) -> bool {
+        let mut opens = lock(&self.opens);
+        if self.is_over() {
+            return false;
+        }
+        opens.insert(open.id.volatile, open.clone());
+        true
+    }
+
+    pub fn open(&self, id: FileId) -> Option<Arc<Open>> {
+        let open = lock(&self.opens).get(&id.volatile).cloned();
+        open.filter(|open| open.id == id)
+    }
+
+    pub fn remove_open(&self, open: &Open) {
+        lock(&self.opens).remove(&open.id.volatile);
+    }
+}

@@ -1,0 +1,334 @@
+//! CREATE: finds or makes a file or directory and gives a handle on it, in one turn (MS-FSA 2.1.5.1).
+
+use std::sync::{Arc, Mutex};
+
+use contract::Refusal;
+use contract::attributes::FileAttributes;
+use contract::names::FilePath;
+use engine::{Fault, GroupId, PartitionId, Write};
+use env::Timestamp;
+
+use super::{Error, Refused};
+use crate::etag::ETag;
+use crate::execute::{Command, Moment, Reader, Shell};
+use crate::file::body::{self, Met};
+use crate::file::create::new_node;
+use crate::file::opens::{
+    Access, CachingGranted, CachingWanted, Claim, Handle, Listener, OpenFiles, Opened, Opening, ShareMode,
+};
+use crate::file::range::refuse_pending;
+use crate::file::security::SecurityDescriptor;
+use crate::file::settings::{Known, Permission, Settings};
+use crate::file::share;
+use crate::file::target::resized;
+use crate::file::tree::{self, Place, parent};
+use crate::file::versions::Edit;
+use crate::key;
+use crate::lease::{LeaseState, after_write};
+use crate::record::{FileId, Node, NodeKind, ShareHead, ShareState};
+use crate::turns::lock;
+
+/// The rights an access mask is made of (MS-SMB2 2.2.13.1).
+pub mod right {
+    pub const READ_DATA: u32 = 0x1;
+    pub const WRITE_DATA: u32 = 0x2;
+    pub const APPEND_DATA: u32 = 0x4;
+    pub const EXECUTE: u32 = 0x20;
+    pub const READ_ATTRIBUTES: u32 = 0x80;
+    pub const WRITE_ATTRIBUTES: u32 = 0x100;
+    pub const DELETE: u32 = 0x1_0000;
+    pub const READ_CONTROL: u32 = 0x2_0000;
+    pub const WRITE_DAC: u32 = 0x4_0000;
+    pub const WRITE_OWNER: u32 = 0x8_0000;
+    pub const SYNCHRONIZE: u32 = 0x10_0000;
+    /// Everything there is on a file.
+    pub const ALL: u32 = 0x1F_01FF;
+}
+
+/// What becomes of what is there, and of what is not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Disposition {
+    Supersede,
+    Open,
+    Create,
+    OpenIf,
+    Overwrite,
+    OverwriteIf,
+}
+
+impl Disposition {
+    pub fn overwrites(self) -> bool {
+        matches!(self, Disposition::Supersede | Disposition::Overwrite | Disposition::OverwriteIf)
+    }
+}
+
+/// What a client will have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    Any,
+    File,
+    Directory,
+}
+
+/// What a client asks for.
+pub struct Wish {
+    pub path: FilePath,
+    pub disposition: Disposition,
+    pub kind: Kind,
+    /// Rights it must have.
+    pub mask: u32,
+    /// And every other it can get.
+    pub wants_maximum: bool,
+    pub share: ShareMode,
+    /// Of something new, or overwritten.
+    pub attributes: FileAttributes,
+    pub descriptor: Option<SecurityDescriptor>,
+    pub deletes_on_close: bool,
+    pub caching: CachingWanted,
+    pub session: u64,
+    pub client_address: String,
+    pub client_name: String,
+    pub listener: Arc<dyn Listener>,
+}
+
+/// What was done for a client.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Done {
+    Superseded,
+    Opened,
+    Created,
+    Overwritten,
+}
+
+pub struct OpenedFile {
+    pub handle: Arc<Handle>,
+    pub caching: CachingGranted,
+    pub node: Node,
+    pub mask: u32,
+    pub done: Done,
+}
+
+/// Opens a file or directory. Waits for nobody: who is in the way is told by the refusal.
+pub async fn open(shell: &Shell, share: &share::Found, wish: Wish) -> Result<OpenedFile, Error> {
+    let settings = Settings {
+        attributes: Some(wish.attributes),
+        permission: wish.descriptor.clone().map_or(Permission::Unsaid, Permission::Given),
+        ..Settings::default()
+    };
+    let command = Open {
+        partition: key::tree_partition(share.group()),
+        group: share.group().clone(),
+        head: share.head.clone(),
+        settings,
+        wish,
+        opens: shell.open_files.clone(),
+        entered: Mutex::default(),
+    };
+    let outcome = shell.execute(&command).await;
+    if !matches!(outcome, Ok(Ok(_))) {
+        command.let_go();
+    }
+    Ok(outcome??)
+}
+
+struct Open {
+    partition: PartitionId,
+    group: GroupId,
+    head: ShareHead,
+    wish: Wish,
+    settings: Settings,
+    opens: OpenFiles,
+    /// The handle of an earlier attempt.
+    entered: Mutex<Option<Arc<Handle>>>,
+}
+
+struct Site {
+    state: ShareState,
+    place: Place,
+    known: Known,
+    /// Of what may be overwritten.
+    runs: Option<Vec<Met>>,
+}
+
+/// The rights a client gets on what it opens.
+pub fn granted(mask: u32, wants_maximum: bool, is_read_only: bool) -> u32 {
+    let unwritable = right::WRITE_DATA | right::APPEND_DATA;
+    match (wants_maximum, is_read_only) {
+        (false, _) => mask,
+        (true, false) => mask | right::ALL,
+        (true, true) => mask | right::ALL & !unwritable,
+    }
+}
+
+/// What share modes are about.
+pub fn access(mask: u32) -> Access {
+    Access {
+        read: mask & (right::READ_DATA | right::EXECUTE) != 0,
+        write: mask & (right::WRITE_DATA | right::APPEND_DATA) != 0,
+        delete: mask & right::DELETE != 0,
+    }
+}
+
+/// May something new be made?
+fn judge_new(wish: &Wish) -> Result<(), Refused> {
+    match wish.disposition {
+        Disposition::Open | Disposition::Overwrite => Err(Refused::NotFound),
+        _ if wish.deletes_on_close && wish.attributes.has(FileAttributes::READ_ONLY) => Err(Refused::CannotDelete),
+        _ => Ok(()),
+    }
+}
+
+/// Bits that an overwrite must bring again if they are there.
+const KEPT: [FileAttributes; 2] = [FileAttributes::HIDDEN, FileAttributes::SYSTEM];
+
+/// May what is there be opened?
+fn judge_old(wish: &Wish, node: &Node, now: Timestamp) -> Result<(), Refused> {
+    let overwrites = wish.disposition.overwrites();
+    let is_read_only = !node.is_directory() && node.attributes.has(FileAttributes::READ_ONLY);
+    let access = access(wish.mask);
+    if wish.disposition == Disposition::Create {
+        return Err(Refused::AlreadyThere);
+    }
+    match (wish.kind, node.is_directory()) {
+        (Kind::File, true) => return Err(Refused::IsDirectory),
+        (Kind::Directory, false) => return Err(Refused::IsNotDirectory),
+        (_, true) if overwrites => return Err(Refused::IsDirectory),
+        _ => {}
+    }
+    if is_read_only && (access.write || overwrites) {
+        return Err(Refused::Denied);
+    }
+    if overwrites && KEPT.iter().any(|kept| node.attributes.has(*kept) && !wish.attributes.has(*kept)) {
+        return Err(Refused::Denied);
+    }
+    if wish.deletes_on_close && node.attributes.has(FileAttributes::READ_ONLY) {
+        return Err(Refused::CannotDelete);
+    }
+    if wish.deletes_on_close && node.id == FileId::ROOT {
+        return Err(Refused::Denied);
+    }
+    let is_leased = node.lease.as_ref().is_some_and(|lease| lease.state(now) == LeaseState::Leased);
+    if (access.write || access.delete || overwrites) && (is_leased || refuse_pending(node).is_err()) {
+        return Err(Refused::HeldByRest);
+    }
+    Ok(())
+}
+
+impl Open {
+    fn let_go(&self) {
+        if let Some(handle) = lock(&self.entered).take() {
+            // A handle that was never given out: nothing was done with it.
+            self.opens.abandon(&self.group, handle.id);
+        }
+    }
+
+    fn enter(&self, node: &Node, above: &[FileId], overwrites: bool, now: Timestamp) -> Result<(Opened, u32), Refused> {
+        let wish = &self.wish;
+        let is_read_only = !node.is_directory() && node.attributes.has(FileAttributes::READ_ONLY);
+        let mask = granted(wish.mask, wish.wants_maximum, is_read_only);
+        let mut access = access(mask);
+        // An overwrite is a write, whatever it is opened for.
+        access.write |= overwrites;
+        let opening = Opening {
+            session: wish.session,
+            client_address: wish.client_address.clone(),
+            client_name: wish.client_name.clone(),
+            path: wish.path.to_string(),
+            file: node.id,
+            above: above.to_vec(),
+            claim: Claim { access, share: wish.share },
+            opened: now,
+            reconnected: None,
+            mask,
+            caching: if node.is_directory() { CachingWanted::Nothing } else { wish.caching },
+            overwrites,
+            deletes_on_close: wish.deletes_on_close,
+            listener: wish.listener.clone(),
+        };
+        let opened = self.opens.open(&self.group, opening, now)?;
+        *lock(&self.entered) = Some(opened.handle.clone());
+        Ok((opened, mask))
+    }
+
+    fn make(&self, site: Site, moment: Moment) -> Result<(Vec<Write>, OpenedFile), Refused> {
+        let Site { state, place, known, runs } = site;
+        match place {
+            Place::NoParent => Err(Refused::NoPath),
+            Place::Free { above } => {
+                judge_new(&self.wish)?;
+                let kind = match self.wish.kind {
+                    Kind::Directory => NodeKind::Directory,
+                    _ => NodeKind::File { bytes: 0, body: moment.tick },
+                };
+                let mut node = new_node(&self.head, kind, moment);
+                let mut edit = Edit::new(&state);
+                self.settings.apply_to_new(&mut node, moment.now, &known, &mut edit);
+                let name = self.wish.path.names().last().ok_or(Refused::Invalid)?;
+                edit.add(parent(&above), name, &node);
+                let (Opened { handle, caching }, mask) = self.enter(&node, &above, false, moment.now)?;
+                Ok((edit.finish(), OpenedFile { handle, caching, node, mask, done: Done::Created }))
+            }
+            Place::Taken(found) => {
+                judge_old(&self.wish, &found.node, moment.now)?;
+                let overwrites = self.wish.disposition.overwrites();
+                let (Opened { handle, caching }, mask) =
+                    self.enter(&found.node, &found.above, overwrites, moment.now)?;
+                if !overwrites {
+                    let node = found.node;
+                    return Ok((Vec::new(), OpenedFile { handle, caching, node, mask, done: Done::Opened }));
+                }
+                let (mut node, mut edit) = (found.node.clone(), Edit::new(&state));
+                edit.drop_content(&found.node, runs);
+                node.kind = NodeKind::File { bytes: 0, body: moment.tick };
+                node.attributes = self.wish.attributes;
+                node.etag = ETag::next(Some(node.etag), moment.tick);
+                node.lease = after_write(node.lease.take(), moment.now);
+                (node.last_modified, node.written, node.changed) = (moment.now, moment.now, moment.now);
+                let supersedes = self.wish.disposition == Disposition::Supersede;
+                if supersedes {
+                    node.created = moment.now;
+                }
+                edit.change(&found, &node);
+                let old = found.node.bytes();
+                if old > 0 {
+                    let shrunk = resized(&state, self.head.quota_gib, old, 0).map_err(|_| Refused::Full)?;
+                    edit.put_state(&shrunk);
+                }
+                let done = if supersedes { Done::Superseded } else { Done::Overwritten };
+                Ok((edit.finish(), OpenedFile { handle, caching, node, mask, done }))
+            }
+        }
+    }
+}
+
+impl Command for Open {
+    type Records = Site;
+    type Outcome = Result<OpenedFile, Refused>;
+
+    fn partition(&self) -> &PartitionId {
+        &self.partition
+    }
+
+    async fn load(&self, reader: &Reader<'_>) -> Result<Site, Fault> {
+        let place = tree::find(reader, &self.head, &self.wish.path).await?;
+        let known = self.settings.load(reader, place.new_in()).await?;
+        let runs = match self.wish.disposition.overwrites() {
+            true => body::load_few(reader, place.node()).await?,
+            false => None,
+        };
+        Ok(Site { state: tree::state(reader).await?, place, known, runs })
+    }
+
+    fn check(&self, _: &Site, _: Timestamp) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    /// Enters the handle as well: in the turn, so that nothing comes between it and what was judged.
+    fn decide(&self, site: Site, moment: Moment) -> Result<(Vec<Write>, Self::Outcome), Refusal> {
+        self.let_go();
+        Ok(match self.make(site, moment) {
+            Ok((writes, opened)) => (writes, Ok(opened)),
+            Err(refused) => (Vec::new(), Err(refused)),
+        })
+    }
+}

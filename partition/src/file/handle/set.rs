@@ -1,0 +1,194 @@
+//! SET_INFO by way of a handle: times, attributes, size, permission; and bytes made zero.
+
+use contract::Refusal;
+use contract::attributes::FileAttributes;
+use contract::limits::FILE_BYTES_MAX;
+use engine::{Fault, PartitionId, Write};
+use env::Timestamp;
+
+use super::{Error, Refused};
+use crate::execute::{Command, Moment, Reader, Shell};
+use crate::file::body::{self, Met};
+use crate::file::settings::{Settings, stamp};
+use crate::file::share;
+use crate::file::target::resized;
+use crate::file::tree::{self, untouched_root};
+use crate::file::versions::{Edit, Versioned};
+use crate::key;
+use crate::record::{FileId, Node, NodeKind, ShareHead, ShareState};
+
+/// What is set. What is not said stays.
+#[derive(Clone, Debug, Default)]
+pub struct Change {
+    pub settings: Settings,
+    /// When it was last read.
+    pub accessed: Option<Timestamp>,
+    pub bytes: Option<u64>,
+    /// Only if it is larger than that.
+    pub only_shrinks: bool,
+    pub keeps_write_time: bool,
+}
+
+pub async fn set(shell: &Shell, share: &share::Found, file: FileId, change: Change) -> Result<Node, Error> {
+    let (partition, head) = (key::tree_partition(share.group()), share.head.clone());
+    Ok(shell.execute(&SetFile { partition, head, file, change }).await??)
+}
+
+struct SetFile {
+    partition: PartitionId,
+    head: ShareHead,
+    file: FileId,
+    change: Change,
+}
+
+struct Before {
+    state: ShareState,
+    found: Option<(Node, Option<Versioned>)>,
+    /// What lies behind a new end.
+    cut: Option<Vec<Met>>,
+}
+
+impl SetFile {
+    /// The size it gets, if it gets another.
+    fn size(&self, node: &Node) -> Option<u64> {
+        let new = self.change.bytes?;
+        let changes = if self.change.only_shrinks { new < node.bytes() } else { new != node.bytes() };
+        changes.then_some(new)
+    }
+
+    fn make(&self, before: Before, moment: Moment) -> Result<(Vec<Write>, Node), Refused> {
+        let Before { state, found, cut } = before;
+        let (mut node, stored) = found.ok_or(Refused::NotFound)?;
+        let mut edit = Edit::new(&state);
+        if self.change.bytes.is_some() && node.is_directory() {
+            return Err(Refused::Invalid);
+        }
+        if let Some(new) = self.size(&node) {
+            if new > FILE_BYTES_MAX {
+                return Err(Refused::TooLarge);
+            }
+            let old = node.bytes();
+            edit.resize(&mut node, new, cut, moment.tick);
+            let resized = resized(&state, self.head.quota_gib, old, new).map_err(|_| Refused::Full)?;
+            edit.put_state(&resized);
+            node.attributes = node.attributes.with(FileAttributes::ARCHIVE);
+            if !self.change.keeps_write_time {
+                node.written = moment.now;
+            }
+        }
+        self.change.settings.apply_to_old(&mut node, moment.now, &mut edit);
+        if let Some(accessed) = self.change.accessed {
+            node.accessed = Some(accessed);
+        }
+        stamp(&mut node, moment);
+        edit.change_node(&node, stored.as_ref());
+        Ok((edit.finish(), node))
+    }
+}
+
+impl Command for SetFile {
+    type Records = Before;
+    type Outcome = Result<Node, Refused>;
+
+    fn partition(&self) -> &PartitionId {
+        &self.partition
+    }
+
+    async fn load(&self, reader: &Reader<'_>) -> Result<Before, Fault> {
+        let state = tree::state(reader).await?;
+        let found = match tree::find_node(reader, self.file).await? {
+            Some((node, stored)) => Some((node, Some(stored))),
+            None if self.file == FileId::ROOT => Some((untouched_root(&self.head), None)),
+            None => None,
+        };
+        let cut = match found.as_ref().and_then(|(node, _)| Some((node, self.size(node)?))) {
+            Some((node, new)) => body::beyond(reader, &state, node, new).await?,
+            None => None,
+        };
+        Ok(Before { state, found, cut })
+    }
+
+    fn check(&self, _: &Before, _: Timestamp) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn decide(&self, before: Before, moment: Moment) -> Result<(Vec<Write>, Self::Outcome), Refusal> {
+        Ok(match self.make(before, moment) {
+            Ok((writes, node)) => (writes, Ok(node)),
+            Err(refused) => (Vec::new(), Err(refused)),
+        })
+    }
+}
+
+/// Makes a range zero, as far as the file goes.
+pub async fn clear(shell: &Shell, share: &share::Found, file: FileId, from: u64, to: u64) -> Result<Node, Error> {
+    let partition = key::tree_partition(share.group());
+    Ok(shell.execute(&Clear { partition, file, from, to }).await??)
+}
+
+struct Clear {
+    partition: PartitionId,
+    file: FileId,
+    from: u64,
+    /// Behind the last byte.
+    to: u64,
+}
+
+struct Cleared {
+    state: ShareState,
+    found: Option<(Node, Versioned)>,
+    runs: Vec<Met>,
+}
+
+impl Clear {
+    fn end(&self, node: &Node) -> u64 {
+        self.to.min(node.bytes())
+    }
+
+    fn make(&self, before: Cleared, moment: Moment) -> Result<(Vec<Write>, Node), Refused> {
+        let Cleared { state, found, runs } = before;
+        let (mut node, stored) = found.ok_or(Refused::NotFound)?;
+        let NodeKind::File { body, .. } = node.kind else { return Err(Refused::IsDirectory) };
+        if self.end(&node) <= self.from {
+            return Ok((Vec::new(), node));
+        }
+        let mut edit = Edit::new(&state);
+        edit.carve(body, &runs, self.from, self.end(&node) - 1);
+        stamp(&mut node, moment);
+        (node.changed, node.written) = (moment.now, moment.now);
+        edit.change_node(&node, Some(&stored));
+        Ok((edit.finish(), node))
+    }
+}
+
+impl Command for Clear {
+    type Records = Cleared;
+    type Outcome = Result<Node, Refused>;
+
+    fn partition(&self) -> &PartitionId {
+        &self.partition
+    }
+
+    async fn load(&self, reader: &Reader<'_>) -> Result<Cleared, Fault> {
+        let (state, found) = (tree::state(reader).await?, tree::find_node(reader, self.file).await?);
+        let runs = match &found {
+            Some((node, _)) if self.end(node) > self.from => match node.body() {
+                Some(body) => body::overlapping(reader, &state, body, self.from, self.end(node) - 1).await?,
+                None => Vec::new(),
+            },
+            _ => Vec::new(),
+        };
+        Ok(Cleared { state, found, runs })
+    }
+
+    fn check(&self, _: &Cleared, _: Timestamp) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn decide(&self, before: Cleared, moment: Moment) -> Result<(Vec<Write>, Self::Outcome), Refusal> {
+        Ok(match self.make(before, moment) {
+            Ok((writes, node)) => (writes, Ok(node)),
+            Err(refused) => (Vec::new(), Err(refused)),
+        })
+    }
+}

@@ -1,0 +1,122 @@
+//! WRITE by way of a handle: bytes anywhere, the file grows as it must.
+
+use contract::Refusal;
+use contract::attributes::FileAttributes;
+use contract::limits::FILE_BYTES_MAX;
+use engine::{Fault, GroupId, PartitionId, Write};
+use env::Timestamp;
+
+use super::{Error, Refused};
+use crate::content::Content;
+use crate::execute::{Command, Moment, Reader, Shell};
+use crate::file::body::{self, Met};
+use crate::file::settings::stamp;
+use crate::file::share;
+use crate::file::target::resized;
+use crate::file::tree;
+use crate::file::versions::{Edit, Versioned};
+use crate::key;
+use crate::record::{FileId, Node, NodeKind, ShareState};
+
+/// What is written.
+pub struct Written {
+    pub file: FileId,
+    pub offset: u64,
+    pub content: Content,
+    /// Its time of last write was set by this handle, and stays.
+    pub keeps_write_time: bool,
+    /// On disk before it is answered.
+    pub is_through: bool,
+}
+
+/// Writes, and tells what the file is like now.
+pub async fn write(shell: &Shell, share: &share::Found, written: Written) -> Result<Node, Error> {
+    let command = WriteFile {
+        partition: key::tree_partition(share.group()),
+        quota_gib: share.head.quota_gib,
+        written,
+    };
+    Ok(shell.execute(&command).await??)
+}
+
+/// Returns when everything written to a share so far is on disk.
+pub async fn flush(shell: &Shell, _group: &GroupId) -> Result<(), Error> {
+    Ok(shell.sync().await?)
+}
+
+struct WriteFile {
+    partition: PartitionId,
+    quota_gib: u32,
+    written: Written,
+}
+
+struct Before {
+    state: ShareState,
+    found: Option<(Node, Versioned)>,
+    runs: Vec<Met>,
+}
+
+impl WriteFile {
+    fn end(&self) -> u64 {
+        self.written.offset.saturating_add(self.written.content.bytes())
+    }
+
+    fn make(&self, before: Before, moment: Moment) -> Result<(Vec<Write>, Node), Refused> {
+        let Before { state, found, runs } = before;
+        let (mut node, stored) = found.ok_or(Refused::NotFound)?;
+        let NodeKind::File { bytes, body } = node.kind else { return Err(Refused::IsDirectory) };
+        if self.written.content.bytes() == 0 {
+            return Ok((Vec::new(), node));
+        }
+        if self.end() > FILE_BYTES_MAX {
+            return Err(Refused::TooLarge);
+        }
+        let mut edit = Edit::new(&state);
+        edit.carve(body, &runs, self.written.offset, self.end() - 1);
+        edit.write_content(body, self.written.offset, &self.written.content);
+        if self.end() > bytes {
+            let grown = resized(&state, self.quota_gib, bytes, self.end()).map_err(|_| Refused::Full)?;
+            edit.put_state(&grown);
+            node.kind = NodeKind::File { bytes: self.end(), body };
+        }
+        node.attributes = node.attributes.with(FileAttributes::ARCHIVE);
+        stamp(&mut node, moment);
+        node.changed = moment.now;
+        if !self.written.keeps_write_time {
+            node.written = moment.now;
+        }
+        edit.change_node(&node, Some(&stored));
+        Ok((edit.finish(), node))
+    }
+}
+
+impl Command for WriteFile {
+    type Records = Before;
+    type Outcome = Result<Node, Refused>;
+
+    fn partition(&self) -> &PartitionId {
+        &self.partition
+    }
+
+    async fn load(&self, reader: &Reader<'_>) -> Result<Before, Fault> {
+        let (state, found) = (tree::state(reader).await?, tree::find_node(reader, self.written.file).await?);
+        let runs = match found.as_ref().and_then(|(node, _)| node.body()) {
+            Some(body) if self.written.content.bytes() > 0 => {
+                body::overlapping(reader, &state, body, self.written.offset, self.end() - 1).await?
+            }
+            _ => Vec::new(),
+        };
+        Ok(Before { state, found, runs })
+    }
+
+    fn check(&self, _: &Before, _: Timestamp) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn decide(&self, before: Before, moment: Moment) -> Result<(Vec<Write>, Self::Outcome), Refusal> {
+        Ok(match self.make(before, moment) {
+            Ok((writes, node)) => (writes, Ok(node)),
+            Err(refused) => (Vec::new(), Err(refused)),
+        })
+    }
+}
