@@ -21,6 +21,8 @@ const NAMES: [(u32, &str); 9] = [
 impl FileAttributes {
     pub const NONE: FileAttributes = FileAttributes(0);
     pub const READ_ONLY: FileAttributes = FileAttributes(0x1);
+    pub const HIDDEN: FileAttributes = FileAttributes(0x2);
+    pub const SYSTEM: FileAttributes = FileAttributes(0x4);
     pub const DIRECTORY: FileAttributes = FileAttributes(0x10);
     pub const ARCHIVE: FileAttributes = FileAttributes(0x20);
 

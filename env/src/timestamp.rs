@@ -4,6 +4,8 @@
 /// Ticks in a second.
 pub const TICKS_PER_SECOND: u64 = 10_000_000;
 
+/// From 0001-01-01 to 1601-01-01.
+const TICKS_TO_1601: u64 = 584_388 * SECONDS_PER_DAY * TICKS_PER_SECOND;
 const DAYS_TO_UNIX_EPOCH: i64 = 719_162; // from 0001-01-01 to 1970-01-01
 const SECONDS_PER_DAY: u64 = 86_400;
 
@@ -21,6 +23,17 @@ impl Timestamp {
 
     pub const fn ticks(self) -> u64 {
         self.0
+    }
+
+    /// As Windows counts: from 1601 on. What was before is its first moment.
+    pub const fn filetime(self) -> u64 {
+        self.0.saturating_sub(TICKS_TO_1601)
+    }
+
+    /// The opposite; moments after the last one are the last one.
+    pub const fn from_filetime(filetime: u64) -> Timestamp {
+        let ticks = filetime.saturating_add(TICKS_TO_1601);
+        if ticks > Timestamp::MAX.0 { Timestamp::MAX } else { Timestamp(ticks) }
     }
 
     pub const fn plus_ticks(self, ticks: u64) -> Self {

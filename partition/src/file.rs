@@ -8,6 +8,7 @@ pub mod change;
 pub mod copy;
 pub mod create;
 pub mod delete;
+pub mod handle;
 pub mod lease;
 pub mod link;
 pub mod list;

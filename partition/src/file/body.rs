@@ -133,6 +133,22 @@ pub async fn load_few(reader: &Reader<'_>, node: Option<&Node>) -> Result<Option
     met.collect::<Result<Vec<_>, Fault>>().map(Some)
 }
 
+/// What lies behind a new end of a file: all of it, if it is few, of one that is to have nothing.
+pub async fn beyond(
+    reader: &Reader<'_>,
+    state: &ShareState,
+    node: &Node,
+    new: u64,
+) -> Result<Option<Vec<Met>>, Fault> {
+    match node.kind {
+        NodeKind::File { .. } if new == 0 => load_few(reader, Some(node)).await,
+        NodeKind::File { bytes, body } if new < bytes => {
+            Ok(Some(overlapping(reader, state, body, new, bytes - 1).await?))
+        }
+        _ => Ok(None),
+    }
+}
+
 fn all_runs(body: u64) -> engine::KeyRange {
     crate::key::beginning_with(&body.to_be_bytes())
 }
@@ -162,6 +178,24 @@ impl Edit<'_> {
             Some(runs) => runs.iter().for_each(|met| self.delete(share::RUN, run_key(body, met.run.end), &met.stored)),
             None => self.orphan(body),
         }
+    }
+
+    /// Gives a file another size; `beyond` is what lies behind it.
+    pub fn resize(&mut self, node: &mut Node, new: u64, beyond: Option<Vec<Met>>, tick: u64) {
+        let NodeKind::File { bytes, body } = node.kind else { return };
+        let body = match beyond {
+            // Nothing is left: content of its own begins, and the old one goes as that of a deleted file does.
+            beyond if new == 0 => {
+                self.drop_content(node, beyond);
+                tick
+            }
+            Some(cut) => {
+                self.carve(body, &cut, new, bytes - 1);
+                body
+            }
+            None => body,
+        };
+        node.kind = NodeKind::File { bytes: new, body };
     }
 
     /// Leaves content that no file has to be swept.

@@ -13,7 +13,6 @@ use super::settings::{Known, Settings, refuse_read_only, stamp};
 use super::target::{Around, Target, access};
 use super::versions::Edit;
 use crate::execute::{Command, Moment, Reader};
-use crate::record::NodeKind;
 use crate::record::blob::ContentProperties;
 
 /// What is set. What is `None` stays.
@@ -46,11 +45,8 @@ impl Command for ChangeNode {
             None => self.target.load(reader).await?,
         };
         let known = self.change.settings.load(reader, None).await?;
-        let cut = match (around.place.node().map(|node| &node.kind), self.change.bytes) {
-            (Some(NodeKind::File { .. }), Some(0)) => body::load_few(reader, around.place.node()).await?,
-            (Some(NodeKind::File { bytes, body }), Some(new)) if new < *bytes => {
-                Some(body::overlapping(reader, &around.state, *body, new, bytes - 1).await?)
-            }
+        let cut = match (around.place.node(), self.change.bytes) {
+            (Some(node), Some(new)) => body::beyond(reader, &around.state, node, new).await?,
             _ => None,
         };
         Ok((around, known, cut))
@@ -75,20 +71,9 @@ impl Command for ChangeNode {
         let found = place.found().ok_or(ErrorCode::ResourceNotFound)?;
         let mut node = found.node.clone();
         let mut edit = Edit::new(&state);
-        if let (NodeKind::File { bytes, body }, Some(new)) = (&mut node.kind, self.change.bytes)
-            && *bytes != new
-        {
-            match cut {
-                // Nothing is left: content of its own begins, and the old one goes as that of a deleted file does.
-                cut if new == 0 => {
-                    edit.drop_content(&found.node, cut);
-                    *body = moment.tick;
-                }
-                Some(cut) => edit.carve(*body, &cut, new, *bytes - 1),
-                None => {}
-            }
-            edit.put_state(&self.target.resized(&state, *bytes, new)?);
-            *bytes = new;
+        if let Some(new) = self.change.bytes.filter(|new| !node.is_directory() && node.bytes() != *new) {
+            edit.put_state(&self.target.resized(&state, node.bytes(), new)?);
+            edit.resize(&mut node, new, cut, moment.tick);
             node.written = moment.now;
         }
         if let Some(properties) = &self.change.properties {

@@ -19,7 +19,7 @@ use crate::lease::after_write;
 use crate::record::blob::ContentProperties;
 use crate::record::node::Posix;
 use crate::record::share::Protocol;
-use crate::record::{FileId, Node, NodeKind};
+use crate::record::{FileId, Node, NodeKind, ShareHead};
 
 /// What a command made or changed, and where it is.
 pub struct Made {
@@ -41,7 +41,7 @@ pub struct CreateDirectory {
 }
 
 /// Something new.
-pub fn new_node(target: &Target, kind: NodeKind, moment: Moment) -> Node {
+pub fn new_node(share: &ShareHead, kind: NodeKind, moment: Moment) -> Node {
     let is_directory = kind == NodeKind::Directory;
     let attributes = if is_directory { FileAttributes::DIRECTORY } else { FileAttributes::ARCHIVE };
     let posix = if is_directory { Posix::DIRECTORY } else { Posix::FILE };
@@ -54,12 +54,13 @@ pub fn new_node(target: &Target, kind: NodeKind, moment: Moment) -> Node {
         created: moment.now,
         written: moment.now,
         changed: moment.now,
+        accessed: None,
         permission: None,
         properties: ContentProperties::default(),
         metadata: Metadata::default(),
         lease: None,
         copy: None,
-        posix: (target.share().protocol == Protocol::Nfs).then_some(posix),
+        posix: (share.protocol == Protocol::Nfs).then_some(posix),
     }
 }
 
@@ -94,7 +95,7 @@ impl Command for CreateDirectory {
         let (Place::Free { above }, Some(name)) = (place, self.target.path.names().last()) else {
             return Err(ErrorCode::ResourceAlreadyExists.into());
         };
-        let mut node = new_node(&self.target, NodeKind::Directory, moment);
+        let mut node = new_node(self.target.share(), NodeKind::Directory, moment);
         node.metadata = self.metadata.clone();
         let mut edit = Edit::new(&state);
         self.settings.apply_to_new(&mut node, moment.now, &known, &mut edit);
@@ -163,7 +164,7 @@ impl NewFile {
     ) -> Result<(Vec<Write>, Made), Refusal> {
         let Site { around: Around { state, place, .. }, known, runs } = site;
         let mut edit = Edit::new(&state);
-        let mut node = new_node(&self.target, NodeKind::File { bytes: 0, body: moment.tick }, moment);
+        let mut node = new_node(self.target.share(), NodeKind::File { bytes: 0, body: moment.tick }, moment);
         if let Some(old) = place.node() {
             // It stays the file it was for those who have it open, and under its other names.
             node.id = old.id;

@@ -4,7 +4,7 @@
 use bytes::{BufMut, Bytes, BytesMut};
 use contract::ErrorCode;
 use contract::names::{FilePath, fold};
-use engine::Fault;
+use engine::{Fault, View};
 
 use super::read::{Looked, look};
 use super::share;
@@ -45,26 +45,47 @@ pub async fn list(
     if !directory.is_directory() {
         return Err(ErrorCode::ResourceNotFound.into());
     }
+    let is_shown = |file| share.at != At::Now || !shell.open_files.is_delete_pending(share.group(), file);
+    let Names { entries, next } = names(view.as_ref(), share.at, directory.id, listing, is_shown).await?;
+    Ok(Listed { directory, parent: found.parent, entries, next })
+}
+
+/// Some of the names in a directory.
+#[derive(Debug)]
+pub struct Names {
+    /// As they were written, and what they name.
+    pub entries: Vec<(String, Node)>,
+    /// The name to go on from, in upper case.
+    pub next: Option<String>,
+}
+
+pub async fn names(
+    view: &dyn View,
+    at: At,
+    directory: FileId,
+    listing: &Listing,
+    is_shown: impl Fn(FileId) -> bool,
+) -> Result<Names, Fault> {
     let prefix = fold(&listing.prefix);
-    let start = child_key(directory.id, listing.start.as_str().max(prefix.as_str()));
-    let mut walk = Walk::new(share.at, key::share::ENTRY, start, &child_key(directory.id, &prefix));
+    let start = child_key(directory, listing.start.as_str().max(prefix.as_str()));
+    let mut walk = Walk::new(at, key::share::ENTRY, start, &child_key(directory, &prefix));
     let mut entries = Vec::new();
     // One more than is shown, to know the name to go on from.
-    while let Some((key, stored)) = walk.next(view.as_ref(), listing.results_max + 1 - entries.len()).await? {
+    while let Some((key, stored)) = walk.next(view, listing.results_max + 1 - entries.len()).await? {
         if entries.len() == listing.results_max {
             let next = key.get(8..).and_then(|name| std::str::from_utf8(name).ok());
             let next = next.ok_or_else(|| corrupt("the key of a name", &key))?.to_string();
-            return Ok(Listed { directory, parent: found.parent, entries, next: Some(next) });
+            return Ok(Names { entries, next: Some(next) });
         }
         let entry = Entry::decode(&stored.value)?;
-        if share.at == At::Now && shell.open_files.is_delete_pending(share.group(), entry.id) {
+        if !is_shown(entry.id) {
             continue;
         }
-        let node = get_at(view.as_ref(), share.at, key::share::NODE, &node_key(entry.id)).await?;
+        let node = get_at(view, at, key::share::NODE, &node_key(entry.id)).await?;
         let node = node.ok_or_else(|| named_nothing(&entry))?;
         entries.push((entry.name, Node::decode(&node.value)?));
     }
-    Ok(Listed { directory, parent: found.parent, entries, next: None })
+    Ok(Names { entries, next: None })
 }
 
 fn named_nothing(entry: &Entry) -> Fault {

@@ -1,7 +1,7 @@
 //! Rename File and Rename Directory: one commit, whatever is below.
 
 use contract::attributes::FileAttributes;
-use contract::names::{FilePath, LeaseId, Metadata};
+use contract::names::{FileName, FilePath, LeaseId, Metadata};
 use contract::operations::{Effect, LeaseCheck, Resource};
 use contract::{ErrorCode, Refusal};
 use engine::{Fault, PartitionId, Write};
@@ -17,7 +17,7 @@ use super::tree::{self, Found, Place};
 use super::versions::Edit;
 use crate::execute::{Command, Moment, Reader};
 use crate::lease;
-use crate::record::{FileId, NodeKind, ShareState};
+use crate::record::{FileId, Node, NodeKind, ShareState};
 
 pub struct Rename {
     /// Where to. Its lease is the destination's.
@@ -147,31 +147,46 @@ impl Command for Rename {
         let mut edit = Edit::new(&state);
         self.settings.apply_to_old(&mut node, moment.now, &mut edit);
         stamp(&mut node, moment);
-        edit.unname(&source);
-        let above = match destination {
-            Place::NoParent => return Err(ErrorCode::ParentNotFound.into()),
-            Place::Free { above } => {
-                edit.name(tree::parent(&above), name, &node, None);
-                above
-            }
-            Place::Taken(found) if found.node.id == node.id => {
-                // Two names of one file become one.
-                if let Some(posix) = node.posix.as_mut().filter(|_| !found.is_same_name(&source)) {
-                    posix.links -= 1;
-                }
-                edit.rename(&found, name, &node);
-                found.above
-            }
-            Place::Taken(found) => {
-                let links = unlink(&mut edit, &found, runs);
-                edit.rename(&found, name, &node);
-                if links == 0 && found.node.bytes() > 0 {
-                    edit.put_state(&self.target.resized(&state, found.node.bytes(), 0)?);
-                }
-                found.above
-            }
-        };
-        edit.change(&source, &node);
+        let above = relocate(&mut edit, &state, &source, destination, name, &mut node, runs)?;
         Ok((edit.finish(), Made { node, above }))
     }
+}
+
+/// Takes a name from something and gives it another, in the place of what has it. Tells which directories it is below now.
+pub fn relocate(
+    edit: &mut Edit<'_>,
+    state: &ShareState,
+    source: &Found,
+    destination: Place,
+    name: &FileName,
+    node: &mut Node,
+    replaced_runs: Option<Vec<Met>>,
+) -> Result<Vec<FileId>, Refusal> {
+    edit.unname(source);
+    let above = match destination {
+        Place::NoParent => return Err(ErrorCode::ParentNotFound.into()),
+        Place::Free { above } => {
+            edit.name(tree::parent(&above), name, node, None);
+            above
+        }
+        Place::Taken(found) if found.node.id == node.id => {
+            // Two names of one file become one.
+            if let Some(posix) = node.posix.as_mut().filter(|_| !found.is_same_name(source)) {
+                posix.links -= 1;
+            }
+            edit.rename(&found, name, node);
+            found.above
+        }
+        Place::Taken(found) => {
+            let links = unlink(edit, &found, replaced_runs);
+            edit.rename(&found, name, node);
+            if links == 0 && found.node.bytes() > 0 {
+                let used_bytes = state.used_bytes.saturating_sub(found.node.bytes());
+                edit.put_state(&ShareState { used_bytes, ..state.clone() });
+            }
+            found.above
+        }
+    };
+    edit.change(source, node);
+    Ok(above)
 }

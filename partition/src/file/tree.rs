@@ -142,6 +142,7 @@ pub fn untouched_root(share: &ShareHead) -> Node {
         created: share.created,
         written: share.created,
         changed: share.created,
+        accessed: None,
         permission: None,
         properties: ContentProperties::default(),
         metadata: Metadata::default(),

@@ -96,6 +96,8 @@ pub struct Node {
     pub created: Timestamp,
     pub written: Timestamp,
     pub changed: Timestamp,
+    /// When it was last read, if a client said so; otherwise when it was last written.
+    pub accessed: Option<Timestamp>,
     /// Names its security descriptor; `None` for the one that everything has.
     pub permission: Option<PermissionKey>,
     pub properties: ContentProperties,
@@ -158,6 +160,7 @@ mod node_tag {
     pub const METADATA: u8 = 9;
     pub const LEASE: u8 = 10;
     pub const POSIX: u8 = 11;
+    pub const ACCESSED: u8 = 12;
     /// This one and the five after it.
     pub const PROPERTIES: u8 = 20;
     pub const PROPERTIES_END: u8 = 25;
@@ -180,6 +183,9 @@ impl Node {
         fields.u64(LAST_MODIFIED, self.last_modified.ticks());
         fields.bytes(ATTRIBUTES, &self.attributes.bits().to_be_bytes());
         fields.bytes(TIMES, &words(&[self.created.ticks(), self.written.ticks(), self.changed.ticks()]));
+        if let Some(accessed) = self.accessed {
+            fields.u64(ACCESSED, accessed.ticks());
+        }
         if let Some(PermissionKey(a, b)) = self.permission {
             fields.bytes(PERMISSION, &words(&[a, b]));
         }
@@ -207,7 +213,7 @@ impl Node {
         let (mut id, mut kind, mut etag, mut last_modified) = (None, NodeKind::Directory, None, None);
         let (mut attributes, mut times, mut permission) = (None, None, None);
         let (mut properties, mut metadata) = (ContentProperties::default(), Vec::new());
-        let (mut lease, mut copy, mut posix) = (None, None, None);
+        let (mut lease, mut copy, mut posix, mut accessed) = (None, None, None, None);
         while let Some((tag, value)) = fields.next()? {
             match tag {
                 ID => id = Some(FileId(read_u64(value)?)),
@@ -224,6 +230,7 @@ impl Node {
                     let [a, b] = read_words(value)?;
                     permission = Some(PermissionKey(a, b));
                 }
+                ACCESSED => accessed = Some(Timestamp::from_ticks(read_u64(value)?)),
                 METADATA => metadata.push(read_pair(value)?),
                 LEASE => lease = Some(decode_lease(value)?),
                 POSIX => {
@@ -250,6 +257,7 @@ impl Node {
             created,
             written,
             changed,
+            accessed,
             permission,
             properties,
             metadata: Metadata::from_stored(metadata),

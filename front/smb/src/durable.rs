@@ -1,0 +1,177 @@
+//! Opens that survive their connection: kept for a while, found again by the client that has them, closed when nobody
+//! comes (MS-SMB2 3.3.5.9.6 to 3.3.5.9.12, 3.3.7.1).
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use contract::names::AccountName;
+
+use crate::connection::lock;
+use crate::open::Open;
+use crate::server::Server;
+use crate::wire::create::FileId;
+
+/// How long an open is kept whose client did not say, and the longest a client may say.
+const KEPT_DEFAULT: Duration = Duration::from_secs(60);
+const KEPT_MAX: Duration = Duration::from_secs(300);
+/// Opens of version 1 say nothing about it.
+const KEPT_FIRST: Duration = Duration::from_secs(16 * 60);
+
+/// What was promised about an open.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Durable {
+    pub version: Version,
+    pub account: AccountName,
+    pub client: [u8; 16],
+    kept: Duration,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Version {
+    First,
+    /// The client's own name for the creation of the open.
+    Second { create: [u8; 16], is_persistent: bool },
+}
+
+impl Durable {
+    pub fn first(account: AccountName, client: [u8; 16]) -> Durable {
+        Durable { version: Version::First, account, client, kept: KEPT_FIRST }
+    }
+
+    pub fn second(
+        account: AccountName,
+        client: [u8; 16],
+        create: [u8; 16],
+        is_persistent: bool,
+        asked_milliseconds: u32,
+    ) -> Durable {
+        let kept = match asked_milliseconds {
+            0 => KEPT_DEFAULT,
+            asked => Duration::from_millis(asked.into()).min(KEPT_MAX),
+        };
+        Durable { version: Version::Second { create, is_persistent }, account, client, kept }
+    }
+
+    pub fn kept_milliseconds(&self) -> u32 {
+        self.kept.as_millis() as u32
+    }
+
+    pub fn is_persistent(&self) -> bool {
+        matches!(self.version, Version::Second { is_persistent: true, .. })
+    }
+}
+
+/// Those that wait for their clients, and all that a client named.
+#[derive(Default)]
+pub struct Durables(Mutex<Kept>);
+
+#[derive(Default)]
+struct Kept {
+    /// By the lasting half of their ids.
+    lost: HashMap<u64, Arc<Open>>,
+    /// Opens, and creations under way (`None`), by the client and its name for them.
+    created: HashMap<([u8; 16], [u8; 16]), Option<Arc<Open>>>,
+}
+
+/// What a client's name for a creation stands for.
+pub enum Named {
+    /// Nothing so far.
+    New,
+    /// A creation that is under way.
+    UnderWay,
+    Open(Arc<Open>),
+}
+
+impl Durables {
+    /// A creation begins under a name. `Named::New` enters it.
+    pub fn begin(&self, client: [u8; 16], create: [u8; 16]) -> Named {
+        let mut kept = lock(&self.0);
+        match kept.created.get(&(client, create)) {
+            None => {
+                kept.created.insert((client, create), None);
+                Named::New
+            }
+            Some(None) => Named::UnderWay,
+            Some(Some(open)) => Named::Open(open.clone()),
+        }
+    }
+
+    /// It came to something, or to nothing.
+    pub fn end(&self, client: [u8; 16], create: [u8; 16], open: Option<&Arc<Open>>) {
+        let mut kept = lock(&self.0);
+        match open.filter(|open| !open.is_closed()) {
+            Some(open) => kept.created.insert((client, create), Some(open.clone())),
+            None => kept.created.remove(&(client, create)),
+        };
+    }
+
+    /// Keeps an open whose client is gone, if that was promised.
+    pub fn keep(&self, server: &Server, open: &Arc<Open>) -> bool {
+        let Some(durable) = lock(&open.durable).clone() else { return false };
+        let Some(handle) = open.handle else { return false };
+        let Some(own) = server.this() else { return false };
+        lock(&self.0).lost.insert(open.id.persistent, open.clone());
+        let listener = Arc::new(Lost { server: Arc::downgrade(&own), open: Arc::downgrade(open) });
+        let files = &server.shell.open_files;
+        if files.disconnect(open.share.found.group(), handle, listener).is_err() {
+            self.forget(open);
+            return false;
+        }
+        let (weak, kept) = (Arc::downgrade(open), durable.kept);
+        tokio::spawn(async move {
+            tokio::time::sleep(kept).await;
+            if let Some(open) = weak.upgrade() {
+                own.durables.give_up(&own, &open).await;
+            }
+        });
+        true
+    }
+
+    /// Closes one that nobody came back for.
+    pub async fn give_up(&self, server: &Server, open: &Arc<Open>) {
+        let is_lost = lock(&self.0).lost.remove(&open.id.persistent).is_some();
+        if is_lost {
+            open.close(server).await;
+        }
+    }
+
+    /// Takes one that waits for its client, if it is the client's.
+    pub fn claim(&self, file: FileId, is_owner: impl FnOnce(&Open) -> bool) -> Option<Arc<Open>> {
+        let mut kept = lock(&self.0);
+        let open = kept.lost.get(&file.persistent)?;
+        if !is_owner(open) {
+            return None;
+        }
+        kept.lost.remove(&file.persistent)
+    }
+
+    /// It could not be given back after all.
+    pub fn put_back(&self, open: Arc<Open>) {
+        lock(&self.0).lost.insert(open.id.persistent, open);
+    }
+
+    pub fn forget(&self, open: &Open) {
+        let mut kept = lock(&self.0);
+        kept.lost.remove(&open.id.persistent);
+        if let Some(Durable { version: Version::Second { create, .. }, client, .. }) = &*lock(&open.durable) {
+            kept.created.remove(&(*client, *create));
+        }
+    }
+}
+
+/// Hears for an open whose client is gone: who is in the way of others is closed.
+struct Lost {
+    server: std::sync::Weak<Server>,
+    open: std::sync::Weak<Open>,
+}
+
+impl partition::file::opens::Listener for Lost {
+    fn broken(&self, notice: partition::file::opens::BreakNotice) {
+        let (Some(server), Some(open)) = (self.server.upgrade(), self.open.upgrade()) else { return };
+        if !notice.needs_answer || lock(&open.durable).as_ref().is_some_and(Durable::is_persistent) {
+            return;
+        }
+        tokio::spawn(async move { server.durables.give_up(&server, &open).await });
+    }
+}

@@ -1,0 +1,50 @@
+//! CHANGE_NOTIFY: waits until something happens in a directory.
+
+use partition::file::handle::open::right;
+
+use crate::chain::{Reply, Request};
+use crate::connection::{TRANSFER_BYTES_MAX, lock};
+use crate::notify::Told;
+use crate::status::Status;
+use crate::wire::io::{NotifyRequest, output_response};
+
+/// The kinds of changes there are.
+const FILTERS: u32 = 0xFFF;
+
+pub async fn notify(request: &Request) -> Result<Reply, Status> {
+    let asked = NotifyRequest::decode(&request.message).ok_or(Status::INVALID_PARAMETER)?;
+    let (open, server) = (request.open()?, &request.connection.server);
+    if !open.is_directory || asked.output_max > TRANSFER_BYTES_MAX || asked.filter & FILTERS == 0 {
+        return Err(Status::INVALID_PARAMETER);
+    }
+    open.needs(right::READ_DATA)?;
+    let path = open.path(server)?;
+    let watch = {
+        let mut watch = lock(&open.watch);
+        if open.is_closed() {
+            return Err(Status::FILE_CLOSED);
+        }
+        let begin = || server.watches.add(open.share.found.group(), open.file, &path, asked.is_recursive, asked.filter);
+        watch.get_or_insert_with(begin).clone()
+    };
+    let told = async {
+        loop {
+            let changed = watch.changed.notified();
+            if let Some(told) = watch.take(asked.output_max as usize) {
+                return told;
+            }
+            tokio::select! {
+                () = changed => {}
+                () = open.closing.cancelled() => return Told::Over,
+            }
+        }
+    };
+    match request.wait(told).await? {
+        Told::Changes(changes) => Ok(Reply::of(output_response(&changes))),
+        Told::LookAgain => Ok(Reply { status: Status::NOTIFY_ENUM_DIR, ..Reply::of(output_response(&[])) }),
+        Told::Over if open.is_closed() => {
+            Ok(Reply { status: Status::NOTIFY_CLEANUP, ..Reply::of(output_response(&[])) })
+        }
+        Told::Over => Err(Status::DELETE_PENDING),
+    }
+}

@@ -1,0 +1,232 @@
+//! CHANGE_NOTIFY: who watches which directory, and what they are told (MS-SMB2 3.3.5.19). Changes of REST are told to
+//! nobody, as the service has it.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex};
+
+use contract::names::fold;
+use engine::GroupId;
+use partition::record::FileId;
+use tokio::sync::Notify;
+
+use crate::connection::lock;
+use crate::wire::{Put, utf16};
+
+pub mod action {
+    pub const ADDED: u32 = 1;
+    pub const REMOVED: u32 = 2;
+    pub const MODIFIED: u32 = 3;
+    pub const RENAMED_FROM: u32 = 4;
+    pub const RENAMED_TO: u32 = 5;
+}
+
+pub mod filter {
+    pub const FILE_NAME: u32 = 0x1;
+    pub const DIRECTORY_NAME: u32 = 0x2;
+    pub const ATTRIBUTES: u32 = 0x4;
+    pub const SIZE: u32 = 0x8;
+    pub const LAST_WRITE: u32 = 0x10;
+    pub const CREATION: u32 = 0x40;
+    pub const SECURITY: u32 = 0x100;
+}
+
+/// Changes that are kept for a watcher that does not ask; more are told as "look again".
+const CHANGES_MAX: usize = 1000;
+
+/// One open of a directory that is watched.
+pub struct Watch {
+    file: FileId,
+    /// In upper case, from the root; empty for the root.
+    directory: String,
+    is_recursive: bool,
+    filter: u32,
+    changes: Mutex<Changes>,
+    pub changed: Notify,
+}
+
+#[derive(Default)]
+struct Changes {
+    waiting: VecDeque<Change>,
+    /// More than could be kept.
+    is_lost: bool,
+    /// The directory is gone.
+    is_over: bool,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Change {
+    action: u32,
+    /// From the watched directory, with backslashes.
+    name: String,
+}
+
+/// What a watcher is told.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Told {
+    Changes(Vec<u8>),
+    /// It must look for itself.
+    LookAgain,
+    /// The directory is going away.
+    Over,
+}
+
+impl Watch {
+    /// What there is to tell, if there is something.
+    pub fn take(&self, bytes_max: usize) -> Option<Told> {
+        let mut changes = lock(&self.changes);
+        if changes.waiting.is_empty() && !changes.is_lost {
+            return changes.is_over.then_some(Told::Over);
+        }
+        let waiting = std::mem::take(&mut changes.waiting);
+        let is_lost = std::mem::take(&mut changes.is_lost);
+        drop(changes);
+        let mut out = Vec::new();
+        let mut last = None;
+        for change in &waiting {
+            let name = utf16(&change.name);
+            out.align(4);
+            if let Some(last) = last {
+                let next = (out.len() - last) as u32;
+                out.set_u32(last, next);
+            }
+            last = Some(out.len());
+            out.put_u32(0);
+            out.put_u32(change.action);
+            out.put_u32(name.len() as u32);
+            out.put(&name);
+        }
+        if is_lost || out.len() > bytes_max { Some(Told::LookAgain) } else { Some(Told::Changes(out)) }
+    }
+
+    fn hear(&self, name: &str, what: u32, change: u32) {
+        if self.filter & what == 0 {
+            return;
+        }
+        let mut changes = lock(&self.changes);
+        let change = Change { action: change, name: name.replace('/', "\\") };
+        // The same once more tells nothing new.
+        if change.action == action::MODIFIED && changes.waiting.back() == Some(&change) {
+            return;
+        }
+        if changes.waiting.len() >= CHANGES_MAX {
+            (changes.waiting, changes.is_lost) = (VecDeque::new(), true);
+        } else if !changes.is_lost {
+            changes.waiting.push_back(change);
+        }
+        drop(changes);
+        self.changed.notify_waiters();
+        self.changed.notify_one();
+    }
+
+    /// The name that a watcher of this directory knows something by, if it concerns it at all.
+    fn name_of<'a>(&self, path: &'a str, folded: &str) -> Option<&'a str> {
+        let depth = self.directory.split('/').filter(|name| !name.is_empty()).count();
+        let is_below = match depth {
+            0 => !path.is_empty(),
+            _ => folded.strip_prefix(self.directory.as_str()).is_some_and(|rest| rest.starts_with('/')),
+        };
+        let name = if depth == 0 { path } else { path.splitn(depth + 1, '/').nth(depth)? };
+        (is_below && (self.is_recursive || !name.contains('/'))).then_some(name)
+    }
+}
+
+/// The watchers of all shares.
+#[derive(Default)]
+pub struct Watches(Mutex<HashMap<GroupId, Vec<Arc<Watch>>>>);
+
+impl Watches {
+    pub fn add(&self, share: &GroupId, file: FileId, path: &str, is_recursive: bool, filter: u32) -> Arc<Watch> {
+        let watch = Arc::new(Watch {
+            file,
+            directory: fold(path),
+            is_recursive,
+            filter,
+            changes: Mutex::default(),
+            changed: Notify::new(),
+        });
+        lock(&self.0).entry(share.clone()).or_default().push(watch.clone());
+        watch
+    }
+
+    pub fn remove(&self, share: &GroupId, watch: &Arc<Watch>) {
+        let mut shares = lock(&self.0);
+        if let Some(watches) = shares.get_mut(share) {
+            watches.retain(|other| !Arc::ptr_eq(other, watch));
+            if watches.is_empty() {
+                shares.remove(share);
+            }
+        }
+        drop(shares);
+        watch.changed.notify_waiters();
+    }
+
+    /// Something happened to what is at a path.
+    pub fn tell(&self, share: &GroupId, path: &str, action: u32, what: u32) {
+        let shares = lock(&self.0);
+        let Some(watches) = shares.get(share) else { return };
+        let folded = fold(path);
+        for watch in watches {
+            if let Some(name) = watch.name_of(path, &folded) {
+                watch.hear(name, what, action);
+            }
+        }
+    }
+
+    /// A directory is gone: nothing will happen in it.
+    pub fn ended(&self, share: &GroupId, file: FileId) {
+        let shares = lock(&self.0);
+        for watch in shares.get(share).into_iter().flatten().filter(|watch| watch.file == file) {
+            lock(&watch.changes).is_over = true;
+            watch.changed.notify_waiters();
+            watch.changed.notify_one();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn watch(directory: &str, is_recursive: bool) -> Watch {
+        Watch {
+            file: FileId(1),
+            directory: fold(directory),
+            is_recursive,
+            filter: filter::FILE_NAME,
+            changes: Mutex::default(),
+            changed: Notify::new(),
+        }
+    }
+
+    #[test]
+    fn a_watcher_hears_of_what_is_in_its_directory() {
+        for (directory, is_recursive, path, expected) in [
+            ("", false, "a", Some("a")),
+            ("", false, "a/b", None),
+            ("", true, "a/b", Some("a/b")),
+            ("Dir", false, "dir/File", Some("File")),
+            ("dir", false, "DIRECTORY/x", None),
+            ("dir", false, "dir", None),
+            ("dir/sub", false, "dir/sub/x", Some("x")),
+            ("dir/sub", true, "dir/sub/x/y", Some("x/y")),
+            ("dir/sub", true, "dir/other/x", None),
+        ] {
+            let heard = watch(directory, is_recursive).name_of(path, &fold(path)).map(str::to_owned);
+            assert_eq!(heard.as_deref(), expected, "{directory} {path}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_kept_or_told_is_to_be_looked_for() {
+        let watch = watch("", false);
+        assert_eq!(watch.take(1000), None);
+        watch.hear("a", filter::FILE_NAME, action::ADDED);
+        watch.hear("b", filter::ATTRIBUTES, action::MODIFIED);
+        let Some(Told::Changes(bytes)) = watch.take(1000) else { panic!("one change") };
+        assert_eq!(bytes.len(), 14, "of which one was asked for");
+        watch.hear("long name", filter::FILE_NAME, action::ADDED);
+        assert_eq!(watch.take(8), Some(Told::LookAgain));
+        (0..=CHANGES_MAX).for_each(|n| watch.hear(&n.to_string(), filter::FILE_NAME, action::ADDED));
+        assert_eq!(watch.take(usize::MAX), Some(Told::LookAgain));
+    }
+}

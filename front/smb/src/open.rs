@@ -1,0 +1,211 @@
+//! An open: what a client holds when CREATE succeeded, until it closes it, or somebody closes it for the client.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use partition::file::opens::{Handle, HandleId};
+use partition::file::removal;
+use partition::record;
+
+use crate::connection::{Cancel, lock};
+use crate::durable::Durable;
+use crate::handlers::directory::Search;
+use crate::notify::{Watch, action, filter};
+use crate::server::Server;
+use crate::session::Share;
+use crate::status::Status;
+use crate::wire::create::FileId;
+
+/// Numbers of lock requests that are remembered (MS-SMB2 3.3.5.14).
+const LOCK_SEQUENCES: usize = 64;
+
+pub struct Open {
+    pub id: FileId,
+    pub share: Arc<Share>,
+    /// `None` in a snapshot: nobody can change what was.
+    pub handle: Option<HandleId>,
+    pub file: record::FileId,
+    pub is_directory: bool,
+    /// The rights it has.
+    pub mask: u32,
+    /// What of the options of its creation FileModeInformation tells.
+    pub mode: u32,
+    pub is_through: bool,
+    /// Where it was in a snapshot; otherwise the table of opens knows better.
+    pub path: String,
+    pub lease: Option<[u8; 16]>,
+    tree: AtomicU32,
+    session: AtomicU64,
+    /// Said when it ends: whoever waits on it is not to wait any longer.
+    pub closing: Cancel,
+    is_closed: AtomicBool,
+    pub state: Mutex<State>,
+    pub durable: Mutex<Option<Durable>>,
+    pub watch: Mutex<Option<Arc<Watch>>>,
+}
+
+/// What changes while it is open.
+#[derive(Default)]
+pub struct State {
+    pub position: u64,
+    pub search: Option<Search>,
+    /// Times that are not to be updated by what is done here.
+    pub keeps_write_time: bool,
+    pub keeps_change_time: bool,
+    channel_sequence: u16,
+    /// By their index; zero for none.
+    lock_sequences: Vec<u8>,
+}
+
+/// What an open is made of.
+pub struct NewOpen {
+    pub id: FileId,
+    pub share: Arc<Share>,
+    pub handle: Option<HandleId>,
+    pub file: record::FileId,
+    pub is_directory: bool,
+    pub mask: u32,
+    pub mode: u32,
+    pub is_through: bool,
+    pub path: String,
+    pub lease: Option<[u8; 16]>,
+    pub tree: u32,
+    pub session: u64,
+    pub channel_sequence: u16,
+}
+
+impl Open {
+    pub fn new(new: NewOpen) -> Open {
+        let NewOpen { id, share, handle, file, is_directory, mask, mode, is_through, path, lease, tree, session, .. } =
+            new;
+        Open {
+            id,
+            share,
+            handle,
+            file,
+            is_directory,
+            mask,
+            mode,
+            is_through,
+            path,
+            lease,
+            tree: AtomicU32::new(tree),
+            session: AtomicU64::new(session),
+            closing: Cancel::default(),
+            is_closed: AtomicBool::new(false),
+            state: Mutex::new(State { channel_sequence: new.channel_sequence, ..State::default() }),
+            durable: Mutex::default(),
+            watch: Mutex::default(),
+        }
+    }
+
+    pub fn tree(&self) -> u32 {
+        self.tree.load(Ordering::Acquire)
+    }
+
+    pub fn session(&self) -> u64 {
+        self.session.load(Ordering::Acquire)
+    }
+
+    /// It is found again by another session.
+    pub fn move_to(&self, session: u64, tree: u32) {
+        self.session.store(session, Ordering::Release);
+        self.tree.store(tree, Ordering::Release);
+    }
+
+    pub fn has(&self, right: u32) -> bool {
+        self.mask & right != 0
+    }
+
+    /// Refused unless it has one of these rights.
+    pub fn needs(&self, right: u32) -> Result<(), Status> {
+        if self.has(right) { Ok(()) } else { Err(Status::ACCESS_DENIED) }
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Acquire)
+    }
+
+    /// The handle, unless it was closed from outside.
+    pub fn handle(&self, server: &Server) -> Result<Arc<Handle>, Status> {
+        let id = self.handle.ok_or(Status::MEDIA_WRITE_PROTECTED)?;
+        let handle = server.shell.open_files.handle(self.share.found.group(), id);
+        handle.ok_or(Status::FILE_CLOSED)
+    }
+
+    /// Where its file is now, from the root, with slashes.
+    pub fn path(&self, server: &Server) -> Result<String, Status> {
+        match self.handle {
+            None => Ok(self.path.clone()),
+            Some(_) => Ok(self.handle(server)?.opening.path.clone()),
+        }
+    }
+
+    /// Does it still hold what it was given? Somebody may have closed it by force.
+    pub fn still_open(&self, server: &Server) -> Result<(), Status> {
+        match self.handle {
+            None => Ok(()),
+            Some(_) => self.handle(server).map(|_| ()),
+        }
+    }
+
+    /// A request of an earlier try of the client's changes nothing any more (MS-SMB2 3.3.5.2.10).
+    pub fn judge_channel(&self, sequence: u16, changes: bool, _is_replay: bool) -> Result<(), Status> {
+        let mut state = lock(&self.state);
+        let ahead = sequence.wrapping_sub(state.channel_sequence);
+        match ahead {
+            0 => Ok(()),
+            1..=0x7FFF => {
+                state.channel_sequence = sequence;
+                Ok(())
+            }
+            _ if changes => Err(Status::FILE_NOT_AVAILABLE),
+            _ => Ok(()),
+        }
+    }
+
+    /// Has a lock request with this number been done already?
+    pub fn was_locked(&self, index: usize, number: u8) -> bool {
+        let mut state = lock(&self.state);
+        let Some(known) = index.checked_sub(1).and_then(|at| state.lock_sequences.get_mut(at)) else { return false };
+        let is_same = *known == number + 1;
+        if !is_same {
+            *known = 0;
+        }
+        is_same
+    }
+
+    pub fn note_locked(&self, index: usize, number: u8) {
+        let mut state = lock(&self.state);
+        state.lock_sequences.resize(LOCK_SEQUENCES, 0);
+        if let Some(known) = index.checked_sub(1).and_then(|at| state.lock_sequences.get_mut(at)) {
+            *known = number + 1;
+        }
+    }
+
+    /// Ends it, once. What was to be deleted with it is deleted before this returns.
+    pub async fn close(&self, server: &Server) {
+        if self.is_closed.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        self.closing.cancel();
+        server.durables.forget(self);
+        if let Some(watch) = lock(&self.watch).take() {
+            server.watches.remove(self.share.found.group(), &watch);
+        }
+        let Some(handle) = self.handle else { return };
+        let (shell, share) = (&server.shell, &self.share.found);
+        let Some(closed) = shell.open_files.close(share.group(), handle) else { return };
+        let path = closed.handle.opening.path.clone();
+        let is_removed = closed.removal.is_some();
+        if let Err(failure) = removal::after_close(shell, share.group(), &share.head, closed).await {
+            tracing::error!(?failure, "what was to be deleted with its last handle could not be");
+            return;
+        }
+        if is_removed {
+            let what = if self.is_directory { filter::DIRECTORY_NAME } else { filter::FILE_NAME };
+            server.watches.tell(share.group(), &path, action::REMOVED, what);
+            server.watches.ended(share.group(), self.file);
+        }
+    }
+}
