@@ -43,6 +43,11 @@ impl FileAttributes {
         (bits & !known == 0).then_some(FileAttributes(bits))
     }
 
+    /// Without those that nobody stores.
+    pub fn from_known_bits(bits: u32) -> FileAttributes {
+        FileAttributes(NAMES.iter().fold(0, |kept, (bit, _)| kept | bits & bit))
+    }
+
     pub const fn bits(self) -> u32 {
         self.0
     }

@@ -56,9 +56,12 @@ struct ServeFlags {
     /// Port of static websites, by path: http://ADDR:N/ACCOUNT/ (by name they are on the Blob port) [default: off]
     #[arg(long, value_name = "N", env = "LAZULI_WEB_PORT")]
     web_port: Option<Port>,
-    /// Port of the SMB server (not built yet)
+    /// Port of the SMB server, on which shares are mounted [default: 10445]
     #[arg(long, value_name = "N", env = "LAZULI_SMB_PORT")]
     smb_port: Option<Port>,
+    /// Whether SMB 3 clients must encrypt: `required` or `offered` [default: required]
+    #[arg(long, value_name = "WHEN", env = "LAZULI_SMB_ENCRYPTION")]
+    smb_encryption: Option<EncryptionFlag>,
     /// Port of the console (not built yet)
     #[arg(long, value_name = "N", env = "LAZULI_CONSOLE_PORT")]
     console_port: Option<Port>,
@@ -106,6 +109,7 @@ struct ConfigFile {
     file_port: Option<Port>,
     web_port: Option<Port>,
     smb_port: Option<Port>,
+    smb_encryption: Option<EncryptionFlag>,
     console_port: Option<Port>,
     durability: Option<DurabilityFlag>,
     log: Option<String>,
@@ -213,6 +217,13 @@ enum DurabilityFlag {
     Relaxed,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum EncryptionFlag {
+    Required,
+    Offered,
+}
+
 /// A port, or that the service is not served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Port {
@@ -254,6 +265,8 @@ pub struct Settings {
     ports: [Port; 4],
     /// Where websites are served by path.
     pub web_port: Port,
+    pub smb_port: Port,
+    pub smb_requires_encryption: bool,
     pub durability: embedded::Durability,
     pub accounts: Vec<Account>,
     pub tokens: Option<Tokens>,
@@ -283,12 +296,8 @@ impl Settings {
             port(flags.file_port, file.file_port, 10003),
         ];
         let mut not_served = Vec::new();
-        for (what, port) in
-            [("smb", flags.smb_port.or(file.smb_port)), ("console", flags.console_port.or(file.console_port))]
-        {
-            if matches!(port, Some(Port::On(_))) {
-                not_served.push(format!("{what:<9} not built yet: --{what}-port has no effect"));
-            }
+        if matches!(flags.console_port.or(file.console_port), Some(Port::On(_))) {
+            not_served.push(format!("{:<9} not built yet: --console-port has no effect", "console"));
         }
         let log = match (flags.log, file.log) {
             (Some(log), _) => log,
@@ -310,6 +319,8 @@ impl Settings {
             data: flags.data.or(file.data).unwrap_or_else(|| "lazuli-data".into()),
             host: flags.host.or(file.host).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
             ports,
+            smb_port: port(flags.smb_port, file.smb_port, 10445),
+            smb_requires_encryption: flags.smb_encryption.or(file.smb_encryption) != Some(EncryptionFlag::Offered),
             web_port: flags.web_port.or(file.web_port).unwrap_or(Port::Off),
             durability,
             accounts: accounts(&flags.account, &file.account)?,

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use contract::Service;
+use contract::names::AccountName;
 use embedded::{Embedded, Options};
 use env::{SystemClock, SystemIds};
 use http::account::{Account, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
@@ -60,9 +61,10 @@ async fn serve(settings: Settings, line: CommandLine) -> Result<(), String> {
     let engine = engine.map_err(|error| error.to_string())?;
     let shell = Shell::open(engine.clone(), Arc::new(SystemClock), Arc::new(SystemIds::new()));
     let shell = shell.await.map_err(|fault| fault.to_string())?;
+    let shell = Arc::new(shell);
     finish_deletions(&shell, &settings.accounts).await?;
 
-    let app = Arc::new(App::new(shell, settings.accounts.clone()));
+    let app = Arc::new(App::new(shell.clone(), settings.accounts.clone()));
     app.set_tokens(settings.tokens.clone());
     app.set_copy_sources(settings.copy_sources.clone());
     if settings.tokens.is_some() && acceptor.is_none() {
@@ -80,6 +82,10 @@ async fn serve(settings: Settings, line: CommandLine) -> Result<(), String> {
             listeners.push(listener.await.map_err(|error| error.to_string())?);
         }
     }
+    let smb = match settings.smb_port {
+        Port::On(port) => Some(listen_smb(&settings, port, shell, app.clone(), connections.clone()).await?),
+        Port::Off => None,
+    };
     let listening = listeners.iter().filter_map(|listener| match listener.served() {
         Served::Service(service) => Some(listener.address().map(|address| (service, address))),
         Served::Websites => None,
@@ -90,11 +96,12 @@ async fn serve(settings: Settings, line: CommandLine) -> Result<(), String> {
     let listen = |kind| signal(kind).map_err(|error| format!("cannot wait for signals: {error}"));
     let mut hangup = listen(SignalKind::hangup())?;
     let (mut terminate, mut interrupt) = (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
-    announce(&settings, &listeners).map_err(|error| format!("cannot print: {error}"))?;
+    announce(&settings, &listeners, smb.as_ref()).map_err(|error| format!("cannot print: {error}"))?;
 
     let (drain, draining) = watch::channel(false);
-    let running: Vec<_> =
+    let mut running: Vec<_> =
         listeners.into_iter().map(|listener| tokio::spawn(listener.run(draining.clone(), DRAIN_GRACE))).collect();
+    running.extend(smb.map(|listener| tokio::spawn(listener.run(draining.clone(), DRAIN_GRACE))));
     let background = [
         tokio::spawn(sweep(app.clone())),
         tokio::spawn(tidy(app.clone())),
@@ -121,6 +128,36 @@ async fn serve(settings: Settings, line: CommandLine) -> Result<(), String> {
     let closing = tokio::task::spawn_blocking(move || engine.close());
     closing.await.map_err(|error| error.to_string())?.map_err(|fault| fault.to_string())?;
     Ok(())
+}
+
+/// Shares over SMB: the same files, and who may come in is known to both.
+async fn listen_smb(
+    settings: &Settings,
+    port: u16,
+    shell: Arc<Shell>,
+    app: Arc<App>,
+    connections: Arc<Semaphore>,
+) -> Result<smb::Listener, String> {
+    struct Known(Arc<App>);
+    impl smb::Accounts for Known {
+        fn find(&self, name: &str) -> Option<(AccountName, Vec<String>)> {
+            let account = self.0.account(&name.to_ascii_lowercase())?;
+            Some((account.name.clone(), account.keys.iter().map(|key| key.reveal().to_owned()).collect()))
+        }
+    }
+    let server = smb::Server::new(shell, Box::new(Known(app)), settings.smb_requires_encryption);
+    let address = (settings.host, port).into();
+    let listener = smb::Listener::bind(address, server, connections).await;
+    listener.map_err(|error| {
+        let hint = match error.kind() {
+            std::io::ErrorKind::AddrInUse => {
+                " (another program has the port; choose another with --smb-port, 0 for any free one, `off` for none)"
+            }
+            std::io::ErrorKind::PermissionDenied => " (ports below 1024 need a privilege)",
+            _ => "",
+        };
+        format!("cannot listen on {address} for SMB: {error}{hint}")
+    })
 }
 
 /// SIGHUP: accounts, their keys, whose bearer tokens are trusted and what may be copied from outside, as the file says now. Anything else in it holds from the next start;
@@ -201,7 +238,7 @@ async fn tidy(app: Arc<App>) {
 }
 
 /// What a stranger needs to know, and at last the line that begins with `ready`.
-fn announce(settings: &Settings, listeners: &[Listener]) -> std::io::Result<()> {
+fn announce(settings: &Settings, listeners: &[Listener], smb: Option<&smb::Listener>) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "Lazuli {}", env!("CARGO_PKG_VERSION"))?;
     writeln!(out, "data      {}", settings.data_display())?;
@@ -229,6 +266,10 @@ fn announce(settings: &Settings, listeners: &[Listener]) -> std::io::Result<()> 
                 Service::File => "FileEndpoint",
             };
             endpoints.push_str(&format!("{label}={url};"));
+        }
+        if let Some(smb) = smb {
+            let address = smb.address()?;
+            writeln!(out, "smb       //{}/SHARE  (port {}, user {name}, the key is the password)", address.ip(), address.port())?;
         }
         // Everybody knows the development key; no other is ever printed.
         let key = if is_development(account) { DEVELOPMENT_KEY } else { "<the account's key>" };

@@ -41,7 +41,7 @@ impl World {
         ids: Arc<dyn Ids>,
     ) -> Result<World, engine::Fault> {
         let shell = Shell::open(engine.clone(), clock.clone(), ids).await?;
-        let app = Arc::new(App::new(shell, vec![Account::development()]));
+        let app = Arc::new(App::new(Arc::new(shell), vec![Account::development()]));
         Ok(World { engine, clock, app })
     }
 

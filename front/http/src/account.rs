@@ -59,7 +59,10 @@ impl Default for BlobSettings {
 
 /// A key, ready to sign with. Never printed.
 #[derive(Clone)]
-pub struct AccountKey(Hmac<Sha256>);
+pub struct AccountKey {
+    mac: Hmac<Sha256>,
+    text: String,
+}
 
 /// A key derived from an account's, to be told to the one who asked for it.
 pub struct DerivedKey {
@@ -82,27 +85,32 @@ impl AccountKey {
     /// From Base64; `None` if it is not, or is empty.
     pub fn parse(text: &str) -> Option<AccountKey> {
         let bytes = STANDARD.decode(text).ok().filter(|bytes| !bytes.is_empty())?;
-        Some(AccountKey(Hmac::new_from_slice(&bytes).ok()?))
+        Some(AccountKey { mac: Hmac::new_from_slice(&bytes).ok()?, text: text.to_owned() })
     }
 
     /// Did this key make this signature? Takes the same time whether it is wrong at the first byte or at the last.
     pub fn verifies(&self, string_to_sign: &str, signature: &[u8]) -> bool {
-        let mut mac = self.0.clone();
+        let mut mac = self.mac.clone();
         mac.update(string_to_sign.as_bytes());
         mac.verify_slice(signature).is_ok()
     }
 
     /// A key of its own for what `name` says; without this one nobody can tell its value.
     pub fn derive(&self, name: &str) -> DerivedKey {
-        let mut mac = self.0.clone();
+        let mut mac = self.mac.clone();
         mac.update(name.as_bytes());
         let bytes = mac.finalize().into_bytes();
-        let key = AccountKey(Hmac::new_from_slice(&bytes).expect("a key may have any length"));
-        DerivedKey { value: STANDARD.encode(bytes), key }
+        let (mac, value) = (Hmac::new_from_slice(&bytes).expect("a key may have any length"), STANDARD.encode(bytes));
+        DerivedKey { key: AccountKey { mac, text: value.clone() }, value }
+    }
+
+    /// As it was given: to SMB clients it is a password.
+    pub fn reveal(&self) -> &str {
+        &self.text
     }
 
     pub fn sign(&self, string_to_sign: &str) -> String {
-        let mut mac = self.0.clone();
+        let mut mac = self.mac.clone();
         mac.update(string_to_sign.as_bytes());
         STANDARD.encode(mac.finalize().into_bytes())
     }

@@ -26,7 +26,7 @@ use crate::wire::{Body, Head, HeadError, Response};
 
 /// All that answering needs; shared by every connection of every service.
 pub struct App {
-    pub shell: Shell,
+    pub shell: Arc<Shell>,
     /// Replaced as a whole when keys are rotated; a request keeps the account it began with.
     accounts: RwLock<HashMap<String, Arc<Account>>>,
     /// Whose bearer tokens are trusted; nobody's unless it is configured.
@@ -40,7 +40,7 @@ pub struct App {
 }
 
 impl App {
-    pub fn new(shell: Shell, accounts: Vec<Account>) -> App {
+    pub fn new(shell: Arc<Shell>, accounts: Vec<Account>) -> App {
         let app = App {
             shell,
             accounts: RwLock::default(),
@@ -88,7 +88,7 @@ impl App {
         self.accounts.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
-    pub(crate) fn account(&self, name: &str) -> Option<Arc<Account>> {
+    pub fn account(&self, name: &str) -> Option<Arc<Account>> {
         self.accounts.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 

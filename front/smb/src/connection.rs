@@ -16,7 +16,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
 use crate::chain;
 use crate::command::{Command, Row};
@@ -184,7 +184,12 @@ impl From<io::Error> for Ended {
 }
 
 /// Serves a connection to its end.
-pub async fn serve(server: Arc<Server>, stream: TcpStream, client: SocketAddr) -> Result<(), Ended> {
+pub async fn serve(
+    server: Arc<Server>,
+    stream: TcpStream,
+    client: SocketAddr,
+    mut draining: watch::Receiver<bool>,
+) -> Result<(), Ended> {
     stream.set_nodelay(true)?;
     let (reader, writer) = stream.into_split();
     let (outbox, outgoing) = mpsc::unbounded_channel();
@@ -209,6 +214,7 @@ pub async fn serve(server: Arc<Server>, stream: TcpStream, client: SocketAddr) -
     };
     let outcome = tokio::select! {
         outcome = reading.run(reader) => outcome,
+        _ = draining.wait_for(|draining| *draining) => Ok(()),
         () = connection.broken.cancelled() => Err(Ended::Broken("it was given up")),
     };
     connection.broken.cancel();

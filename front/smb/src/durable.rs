@@ -114,7 +114,8 @@ impl Durables {
         lock(&self.0).lost.insert(open.id.persistent, open.clone());
         let listener = Arc::new(Lost { server: Arc::downgrade(&own), open: Arc::downgrade(open) });
         let files = &server.shell.open_files;
-        if files.disconnect(open.share.found.group(), handle, listener).is_err() {
+        let address = String::new();
+        if files.set_listener(open.share.found.group(), handle, open.session(), address, listener, None).is_err() {
             self.forget(open);
             return false;
         }

@@ -7,6 +7,7 @@ pub mod chain;
 pub mod command;
 pub mod connection;
 pub mod credits;
+pub mod dialect;
 pub mod durable;
 pub mod handlers;
 pub mod listen;
@@ -19,3 +20,6 @@ pub mod session;
 pub mod setup;
 pub mod status;
 pub mod wire;
+
+pub use listen::Listener;
+pub use server::{Accounts, Server};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::chain::{self, Reply};
+use crate::dialect::Dialect;
 use crate::connection::{Connection, Ended, Reading, TRANSFER_BYTES_MAX, lock};
 use crate::security::seal::CipherKind;
 use crate::security::sign::SigningAlgorithm;
@@ -12,13 +13,13 @@ use crate::security::spnego;
 use crate::status::Status;
 use crate::wire::header::{Header, flag};
 use crate::wire::negotiate::{
-    Chosen, Request, Response, SIGNING_ENABLED, SIGNING_REQUIRED, Validation, capability, dialect, offers_smb2,
+    ANY_DIALECT, Chosen, Request, Response, SIGNING_ENABLED, SIGNING_REQUIRED, Validation, capability, offers_smb2,
 };
 
 /// What a connection agreed on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Negotiated {
-    pub dialect: u16,
+    pub dialect: Dialect,
     pub client: [u8; 16],
     pub cipher: Option<CipherKind>,
     pub signing: SigningAlgorithm,
@@ -29,19 +30,19 @@ pub struct Negotiated {
 
 impl Negotiated {
     pub fn is_3(&self) -> bool {
-        self.dialect >= dialect::V3_0
+        self.dialect >= Dialect::Smb30
     }
 
     pub fn is_3_1_1(&self) -> bool {
-        self.dialect == dialect::V3_1_1
+        self.dialect == Dialect::Smb311
     }
 }
 
 const SECURITY_MODE: u16 = SIGNING_ENABLED | SIGNING_REQUIRED;
 
 /// The newest dialect both sides know.
-pub fn choose_dialect(offered: &[u16]) -> Option<u16> {
-    [dialect::V3_1_1, dialect::V3_0_2, dialect::V3_0, dialect::V2_1].into_iter().find(|known| offered.contains(known))
+fn choose_dialect(offered: &[u16]) -> Option<Dialect> {
+    offered.iter().filter_map(|number| Dialect::from_number(*number)).max()
 }
 
 /// The client's order counts; what is not known here is passed over.
@@ -61,19 +62,19 @@ fn agree(request: &Request) -> Result<Negotiated, Status> {
     let chosen = choose_dialect(&request.dialects).ok_or(Status::NOT_SUPPORTED)?;
     let offers_encryption = request.capabilities & capability::ENCRYPTION != 0;
     let (cipher, signing) = match chosen {
-        dialect::V3_1_1 if !request.contexts.offers_sha_512 => return Err(Status::INVALID_PARAMETER),
-        dialect::V3_1_1 => (
+        Dialect::Smb311 if !request.contexts.offers_sha_512 => return Err(Status::INVALID_PARAMETER),
+        Dialect::Smb311 => (
             choose_cipher(request.contexts.ciphers.as_deref().unwrap_or_default()),
             choose_signing(request.contexts.signing.as_deref()).unwrap_or(SigningAlgorithm::AesCmac),
         ),
-        dialect::V2_1 => (None, SigningAlgorithm::HmacSha256),
+        Dialect::Smb21 => (None, SigningAlgorithm::HmacSha256),
         _ => (offers_encryption.then_some(CipherKind::Aes128Ccm), SigningAlgorithm::AesCmac),
     };
     let mut capabilities = capability::LEASING | capability::LARGE_MTU;
-    if chosen != dialect::V2_1 {
+    if chosen != Dialect::Smb21 {
         capabilities |= capability::MULTI_CHANNEL | capability::PERSISTENT_HANDLES;
     }
-    if matches!(chosen, dialect::V3_0 | dialect::V3_0_2) && cipher.is_some() {
+    if matches!(chosen, Dialect::Smb30 | Dialect::Smb302) && cipher.is_some() {
         capabilities |= capability::ENCRYPTION;
     }
     Ok(Negotiated {
@@ -91,7 +92,7 @@ pub fn first_of_smb1(connection: &Arc<Connection>, frame: &[u8]) -> Result<(), E
     if connection.agreed().is_some() || !offers_smb2(frame) || !lock(&connection.credits).use_ids(0, 1) {
         return Err(Ended::Broken("SMB1"));
     }
-    let response = response(connection, dialect::ANY, capability::LEASING | capability::LARGE_MTU, None);
+    let response = response(connection, ANY_DIALECT, capability::LEASING | capability::LARGE_MTU, None);
     let header = Header {
         credit_charge: 0,
         status: 0,
@@ -147,7 +148,7 @@ pub fn negotiate(reading: &mut Reading, header: &Header, message: &Bytes) -> Res
         cipher: offered_ciphers.then(|| negotiated.cipher.map_or(0, CipherKind::number)),
         signing: offered_signing.then(|| negotiated.signing.number()),
     });
-    let body = response(&connection, negotiated.dialect, negotiated.capabilities, chosen);
+    let body = response(&connection, negotiated.dialect.number(), negotiated.capabilities, chosen);
     let sent = chain::answer_plain(&connection, header, Reply::of(body));
     reading.preauth.absorb(message);
     reading.preauth.absorb(&sent);
@@ -169,7 +170,7 @@ pub fn validate(connection: &Connection, input: &[u8]) -> Result<Vec<u8>, Status
     out.extend_from_slice(&agreed.capabilities.to_le_bytes());
     out.extend_from_slice(&connection.server.guid);
     out.extend_from_slice(&SECURITY_MODE.to_le_bytes());
-    out.extend_from_slice(&agreed.dialect.to_le_bytes());
+    out.extend_from_slice(&agreed.dialect.number().to_le_bytes());
     Ok(out)
 }
 
@@ -195,7 +196,7 @@ mod tests {
             (&[0x0210, 0x0311], Contexts::default(), Err(Status::INVALID_PARAMETER)),
             (&[0x02FF], Contexts::default(), Err(Status::NOT_SUPPORTED)),
         ] {
-            let agreed = agree(&request(dialects, 0, contexts)).map(|agreed| agreed.dialect);
+            let agreed = agree(&request(dialects, 0, contexts)).map(|agreed| agreed.dialect.number());
             assert_eq!(agreed, expected, "{dialects:04x?}");
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
 use contract::names::AccountName;
 use partition::execute::Shell;
@@ -19,6 +19,7 @@ pub trait Accounts: Send + Sync {
 }
 
 pub struct Server {
+    this: Weak<Server>,
     pub shell: Arc<Shell>,
     accounts: Box<dyn Accounts>,
     /// What it calls itself.
@@ -32,9 +33,10 @@ pub struct Server {
 }
 
 impl Server {
-    pub fn new(shell: Arc<Shell>, accounts: Box<dyn Accounts>, requires_encryption: bool) -> Server {
+    pub fn new(shell: Arc<Shell>, accounts: Box<dyn Accounts>, requires_encryption: bool) -> Arc<Server> {
         let guid = shell.ids.next().0.to_le_bytes();
-        Server {
+        Arc::new_cyclic(|this| Server {
+            this: this.clone(),
             shell,
             accounts,
             name: "LAZULI".to_owned(),
@@ -44,7 +46,12 @@ impl Server {
             last_id: AtomicU64::new(0),
             watches: Watches::default(),
             durables: Durables::default(),
-        }
+        })
+    }
+
+    /// For those who outlive a request. `None` when the server goes away.
+    pub fn this(&self) -> Option<Arc<Server>> {
+        self.this.upgrade()
     }
 
     pub fn requires_encryption(&self) -> bool {

@@ -74,7 +74,7 @@ impl Session {
         wants_encryption: bool,
     ) -> Session {
         let keys = kdf::derive(agreed.dialect, &key, preauth, agreed.cipher);
-        let cipher = |key: &[u8]| agreed.cipher.map(|kind| Cipher::new(kind, key));
+        let cipher = |key: &[u8]| agreed.cipher.and_then(|kind| Cipher::new(kind, key));
         Session {
             id,
             account,

@@ -409,6 +409,7 @@ mod tests {
             created: moment(5),
             written: moment(6),
             changed: moment(7),
+            accessed: None,
             permission: None,
             properties: ContentProperties::default(),
             metadata: Metadata::default(),

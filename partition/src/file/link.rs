@@ -63,7 +63,7 @@ impl Command for CreateSymbolicLink {
             return Err(ErrorCode::ResourceAlreadyExists.into());
         };
         let kind = NodeKind::SymbolicLink { target: self.text.clone() };
-        let mut node = new_node(&self.target, kind, moment);
+        let mut node = new_node(self.target.share(), kind, moment);
         node.metadata = self.metadata.clone();
         let mut edit = Edit::new(&around.state);
         self.settings.apply_to_new(&mut node, moment.now, &Default::default(), &mut edit);

@@ -307,6 +307,12 @@ impl OpenFiles {
         })
     }
 
+    /// Takes back a handle that nobody was given: it was never there.
+    pub fn abandon(&self, share: &GroupId, handle: HandleId) {
+        self.change(share, |opens| opens.reenter(handle, |opening| opening.deletes_on_close = false));
+        self.close(share, handle);
+    }
+
     /// `None` if it was not open.
     pub fn close(&self, share: &GroupId, handle: HandleId) -> Option<Closed> {
         let closing = self.change(share, |opens| self.take(opens, handle))?;

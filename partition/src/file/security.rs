@@ -10,6 +10,7 @@
 //!    attributes in an entry).
 
 mod binary;
+mod parts;
 mod sddl;
 mod sid;
 
@@ -18,6 +19,7 @@ use std::sync::LazyLock;
 
 use contract::limits::SECURITY_DESCRIPTOR_BYTES_MAX;
 use sha2::{Digest, Sha256};
+pub use parts::{DescriptorParts, part};
 use sid::Sid;
 
 #[derive(Clone, PartialEq, Eq, Debug)]

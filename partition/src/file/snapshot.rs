@@ -70,6 +70,14 @@ fn put_state(state: &ShareState) -> Vec<Write> {
     edit.finish()
 }
 
+/// When the snapshots of a share were taken, the oldest first.
+pub async fn taken_at(shell: &Shell, account: &AccountName, name: &ShareName) -> Result<Vec<Timestamp>, Failure> {
+    let found = share::find(shell, account, name, None).await?;
+    let view = shell.engine.view(&share::partition(account, name)).await?;
+    let all = load_all(&Reader::committed(view.as_ref()), found.head.incarnation).await?;
+    Ok(all.into_iter().map(|(taken, _)| taken).collect())
+}
+
 /// Snapshot Share: the share, which it leaves as it is, and the snapshot's id. Without metadata of its own it has the share's.
 pub async fn take(
     shell: &Shell,

@@ -296,6 +296,7 @@ mod tests {
             created: moment(3),
             written: moment(4),
             changed: moment(5),
+            accessed: Some(moment(6)),
             permission: Some(PermissionKey(1, u64::MAX)),
             properties: blob.properties,
             metadata: blob.metadata,

@@ -12,7 +12,7 @@ use partition::file::handle::{Error, Refused, look};
 use partition::file::opens::{
     BREAK_SECONDS, CachingGranted, CachingWanted, Conflict, LeaseKey, Oplock, Rights, ShareMode,
 };
-use partition::file::security::SecurityDescriptor;
+use partition::file::security::DescriptorParts;
 use partition::file::{share, snapshot};
 use partition::record::Node;
 
@@ -223,7 +223,7 @@ async fn open_now(
     let caching = caching(request, asked)?;
     let attributes = attributes_of(asked)?;
     let descriptor = match asked.request.contexts.descriptor {
-        Some(bytes) => Some(SecurityDescriptor::parse_parts(bytes).ok_or(Status::INVALID_PARAMETER)?.completed()),
+        Some(bytes) => Some(DescriptorParts::parse(bytes).ok_or(Status::INVALID_PARAMETER)?.completed()),
         None => None,
     };
     let wish = Wish {
@@ -367,7 +367,7 @@ fn answer(asked: &Asked<'_>, open: &Open, node: &Node, done: Done, caching: Opti
         given.push((b"QFid", data));
     }
     given.extend(durable_context(open));
-    let caching = caching.unwrap_or(CachingGranted { rights: Rights::NONE, epoch: 0, is_breaking: false });
+    let caching = caching.unwrap_or_default();
     let oplock = match (asked.request.oplock, contexts.lease) {
         (oplock::LEASE, Some(lease)) => {
             given.push((b"RqLs", lease_context(&lease, caching)));
@@ -387,7 +387,8 @@ fn answer(asked: &Asked<'_>, open: &Open, node: &Node, done: Done, caching: Opti
 
 fn lease_context(lease: &wire::Lease, caching: CachingGranted) -> Vec<u8> {
     let flags = if caching.is_breaking { wire::lease::BREAK_IN_PROGRESS } else { 0 };
-    let second = lease.second.map(|(parent, _)| (parent, caching.epoch));
+    let parent = lease.second.and_then(|(parent, _)| parent);
+    let second = caching.is_version_2.then_some((parent, caching.epoch));
     wire::Lease { key: lease.key, state: state(caching.rights), second }.encode(flags)
 }
 

@@ -3,6 +3,7 @@
 use partition::file::handle::look;
 use partition::file::handle::open::right;
 use partition::file::permission;
+use partition::file::security::part;
 use partition::record::Node;
 
 use crate::chain::{Reply, Request};
@@ -110,16 +111,6 @@ async fn volume(server: &Server, open: &Open, asked: u8) -> Result<Answer, Statu
     of_volume(asked, &info).ok_or(Status::INVALID_INFO_CLASS)
 }
 
-/// The parts of a security descriptor (MS-DTYP 2.4.7).
-pub mod part {
-    pub const OWNER: u32 = 1;
-    pub const GROUP: u32 = 2;
-    pub const DACL: u32 = 4;
-    pub const SACL: u32 = 8;
-    /// Labels, attributes, scopes: lists of their own that nobody keeps here.
-    pub const OTHERS: u32 = !0xF;
-}
-
 pub const SYSTEM_SECURITY: u32 = 0x0100_0000;
 
 async fn security(server: &Server, open: &Open, parts: u32, bytes_max: u32) -> Result<Reply, Status> {
@@ -132,7 +123,7 @@ async fn security(server: &Server, open: &Open, parts: u32, bytes_max: u32) -> R
     let node = look::node(&server.shell, &open.share.found, open.file).await?;
     let whole = permission::of(&server.shell, &open.share.found, &node).await;
     let whole = whole.map_err(|failure| Status::from(partition::file::handle::Error::from(failure)))?;
-    let bytes = whole.parts_to_binary(parts);
+    let bytes = whole.parts(parts).to_binary();
     if bytes.len() > bytes_max as usize {
         let mut needed = Vec::new();
         needed.put_u32(bytes.len() as u32);

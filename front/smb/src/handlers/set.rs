@@ -9,11 +9,11 @@ use partition::file::handle::set::{self, Change};
 use partition::file::handle::{Error, Refused, look};
 use partition::file::opens::{ByteRange, Conflict, Io, RangeUse};
 use partition::file::permission;
-use partition::file::security::SecurityDescriptor;
+use partition::file::security::{DescriptorParts, part};
 use partition::file::settings::{Permission, Settings, When};
 
 use super::create::wait_for;
-use super::info::{SYSTEM_SECURITY, part};
+use super::info::SYSTEM_SECURITY;
 use super::io::{break_caches, tell_changed, use_range};
 use crate::chain::{Reply, Request};
 use crate::connection::lock;
@@ -255,15 +255,16 @@ async fn security(server: &Server, open: &Open, parts: u32, input: &[u8]) -> Res
             open.needs(right)?;
         }
     }
-    if parts & part::OTHERS != 0 && parts & !part::OTHERS == 0 {
+    // Labels, attributes, scopes: lists of their own that nobody keeps here.
+    if parts & (part::OWNER | part::GROUP | part::DACL | part::SACL) == 0 {
         return Err(Status::NOT_SUPPORTED);
     }
-    let given = SecurityDescriptor::parse_parts(input).ok_or(Status::INVALID_PARAMETER)?;
+    let given = DescriptorParts::parse(input).ok_or(Status::INVALID_PARAMETER)?;
     let (shell, share) = (&server.shell, &open.share.found);
     let node = look::node(shell, share, open.file).await?;
     let old = permission::of(shell, share, &node).await;
     let old = old.map_err(|failure| Status::from(Error::from(failure)))?;
-    let descriptor = old.with_parts(&given, parts);
+    let descriptor = old.with_parts(given, parts).ok_or(Status::INVALID_PARAMETER)?;
     let settings = Settings { permission: Permission::Given(descriptor), ..Settings::default() };
     let change = Change { settings, ..Change::default() };
     set::set(shell, share, open.file, change).await?;

@@ -2,15 +2,10 @@
 
 use super::header::{HEADER_BYTES, PROTOCOL_1};
 use super::{Cursor, Put, part};
+use crate::dialect::Dialect;
 
-pub mod dialect {
-    pub const V2_1: u16 = 0x0210;
-    pub const V3_0: u16 = 0x0300;
-    pub const V3_0_2: u16 = 0x0302;
-    pub const V3_1_1: u16 = 0x0311;
-    /// Any of SMB2, to be negotiated once more.
-    pub const ANY: u16 = 0x02FF;
-}
+/// Any of SMB2, to be negotiated once more.
+pub const ANY_DIALECT: u16 = 0x02FF;
 
 pub mod capability {
     pub const LEASING: u32 = 0x2;
@@ -62,7 +57,7 @@ impl Request {
         let (contexts_at, contexts) = (cursor.u32()?, cursor.u16()?);
         cursor.skip(2)?;
         let dialects = (0..count).map(|_| cursor.u16()).collect::<Option<Vec<_>>>()?;
-        let contexts = match dialects.contains(&dialect::V3_1_1) {
+        let contexts = match dialects.contains(&Dialect::Smb311.number()) {
             true => Contexts::decode(message, contexts_at as usize, contexts)?,
             false => Contexts::default(),
         };

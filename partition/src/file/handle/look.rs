@@ -82,9 +82,10 @@ pub async fn allocated(
     let mut walk = RunWalk::new(share.at, body, from, end - 1);
     while let Some(run) = walk.next(view.as_ref()).await? {
         let (begin, behind) = (run.begin.max(from), (run.end + 1).min(end));
+        let is_full = found.len() == count;
         match found.last_mut() {
             Some(last) if last.1 == begin => last.1 = behind,
-            _ if found.len() == count => return Ok((found, true)),
+            _ if is_full => return Ok((found, true)),
             _ => found.push((begin, behind)),
         }
     }

@@ -71,6 +71,7 @@ pub enum Kind {
 }
 
 /// What a client asks for.
+#[derive(Clone)]
 pub struct Wish {
     pub path: FilePath,
     pub disposition: Disposition,
@@ -182,7 +183,7 @@ fn judge_new(wish: &Wish) -> Result<(), Refused> {
 const KEPT: [FileAttributes; 2] = [FileAttributes::HIDDEN, FileAttributes::SYSTEM];
 
 /// May what is there be opened?
-fn judge_old(wish: &Wish, node: &Node, now: Timestamp) -> Result<(), Refused> {
+fn judge_old(wish: &Wish, node: &Node) -> Result<(), Refused> {
     let overwrites = wish.disposition.overwrites();
     let is_read_only = !node.is_directory() && node.attributes.has(FileAttributes::READ_ONLY);
     let access = access(wish.mask);
@@ -207,8 +208,7 @@ fn judge_old(wish: &Wish, node: &Node, now: Timestamp) -> Result<(), Refused> {
     if wish.deletes_on_close && node.id == FileId::ROOT {
         return Err(Refused::Denied);
     }
-    let is_leased = node.lease.as_ref().is_some_and(|lease| lease.state(now) == LeaseState::Leased);
-    if (access.write || access.delete || overwrites) && (is_leased || refuse_pending(node).is_err()) {
+    if (access.write || access.delete || overwrites) && refuse_pending(node).is_err() {
         return Err(Refused::HeldByRest);
     }
     Ok(())
@@ -226,9 +226,6 @@ impl Open {
         let wish = &self.wish;
         let is_read_only = !node.is_directory() && node.attributes.has(FileAttributes::READ_ONLY);
         let mask = granted(wish.mask, wish.wants_maximum, is_read_only);
-        let mut access = access(mask);
-        // An overwrite is a write, whatever it is opened for.
-        access.write |= overwrites;
         let opening = Opening {
             session: wish.session,
             client_address: wish.client_address.clone(),
@@ -236,13 +233,14 @@ impl Open {
             path: wish.path.to_string(),
             file: node.id,
             above: above.to_vec(),
-            claim: Claim { access, share: wish.share },
+            claim: Claim { access: access(mask), share: wish.share },
             opened: now,
             reconnected: None,
             mask,
             caching: if node.is_directory() { CachingWanted::Nothing } else { wish.caching },
             overwrites,
             deletes_on_close: wish.deletes_on_close,
+            is_leased: LeaseState::of(node.lease.as_ref(), now).is_locked(),
             listener: wish.listener.clone(),
         };
         let opened = self.opens.open(&self.group, opening, now)?;
@@ -269,7 +267,7 @@ impl Open {
                 Ok((edit.finish(), OpenedFile { handle, caching, node, mask, done: Done::Created }))
             }
             Place::Taken(found) => {
-                judge_old(&self.wish, &found.node, moment.now)?;
+                judge_old(&self.wish, &found.node)?;
                 let overwrites = self.wish.disposition.overwrites();
                 let (Opened { handle, caching }, mask) =
                     self.enter(&found.node, &found.above, overwrites, moment.now)?;

@@ -84,8 +84,7 @@ impl RenameFile {
         if !self.replaces {
             return Err(Refused::AlreadyThere);
         }
-        let is_leased = found.node.lease.as_ref().is_some_and(|lease| lease.state(now) == LeaseState::Leased);
-        if is_leased || refuse_pending(&found.node).is_err() {
+        if LeaseState::of(found.node.lease.as_ref(), now).is_locked() || refuse_pending(&found.node).is_err() {
             return Err(Refused::HeldByRest);
         }
         let is_read_only = found.node.attributes.has(FileAttributes::READ_ONLY);

@@ -8,7 +8,7 @@
 
 use contract::limits::SECURITY_DESCRIPTOR_BYTES_MAX;
 
-use super::{ACE_KINDS, ACL_FLAGS, Ace, Acl, List, SecurityDescriptor, Sid};
+use super::{ACE_KINDS, ACL_FLAGS, Ace, Acl, DescriptorParts, List, SecurityDescriptor, Sid};
 
 const HEADER_BYTES: usize = 20;
 const ACL_HEADER_BYTES: usize = 8;
@@ -23,12 +23,31 @@ const OBJECT_TYPE_PRESENT: u32 = 1;
 const INHERITED_OBJECT_TYPE_PRESENT: u32 = 2;
 
 impl SecurityDescriptor {
+    /// Of one that lacks nothing.
     pub fn parse_binary(bytes: &[u8]) -> Option<Self> {
+        let parts = DescriptorParts::parse(bytes)?;
+        let descriptor = parts.is_complete().then(|| parts.completed())?;
+        // Parts may lie over one another when read, but not when written.
+        descriptor.within_limit()
+    }
+
+    pub fn to_binary(&self) -> Vec<u8> {
+        self.parts(u32::MAX).to_binary()
+    }
+
+    pub(super) fn binary_bytes(&self) -> usize {
+        let acls = self.dacl.binary_bytes() + self.sacl.as_ref().map_or(0, Acl::binary_bytes);
+        HEADER_BYTES + acls + self.owner.binary_bytes() + self.group.binary_bytes()
+    }
+}
+
+impl DescriptorParts {
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
         if bytes.len() > SECURITY_DESCRIPTOR_BYTES_MAX || *bytes.first()? != 1 {
             return None;
         }
         let control = u16_at(bytes, 2)?;
-        if control & SELF_RELATIVE == 0 || control & DACL_PRESENT == 0 {
+        if control & SELF_RELATIVE == 0 {
             return None;
         }
         let part = |at: usize| match u32_at(bytes, at)? as usize {
@@ -42,44 +61,49 @@ impl SecurityDescriptor {
             };
             Some(Acl { flags: control & ACL_FLAGS.iter().fold(0, |all, (_, flag)| all | flag), aces })
         };
-        let owner = Sid::read(part(4)??)?;
-        let group = Sid::read(part(8)??)?;
-        let sacl = match control & SACL_PRESENT {
-            0 => None,
-            _ => Some(acl(12, List::System, control >> 1)?),
+        let sid = |at: usize| match part(at)? {
+            Some(bytes) => Some(Some(Sid::read(bytes)?)),
+            None => Some(None),
         };
-        let dacl = acl(16, List::Discretionary, control)?;
-        // Parts may lie over one another when read, but not when written.
-        SecurityDescriptor { owner, group, dacl, sacl }.within_limit()
+        let list = |is_present: u16, at: usize, list: List, control: u16| match is_present {
+            0 => Some(None),
+            _ => acl(at, list, control).map(Some),
+        };
+        Some(DescriptorParts {
+            owner: sid(4)?,
+            group: sid(8)?,
+            sacl: list(control & SACL_PRESENT, 12, List::System, control >> 1)?,
+            dacl: list(control & DACL_PRESENT, 16, List::Discretionary, control)?,
+        })
     }
 
     pub fn to_binary(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(self.binary_bytes());
-        let mut control = SELF_RELATIVE | DACL_PRESENT | self.dacl.flags;
+        let mut control = SELF_RELATIVE;
+        if let Some(dacl) = &self.dacl {
+            control |= DACL_PRESENT | dacl.flags;
+        }
         if let Some(sacl) = &self.sacl {
             control |= SACL_PRESENT | sacl.flags << 1;
         }
+        let acl_bytes = |acl: &Option<Acl>| acl.as_ref().map_or(0, Acl::binary_bytes);
+        let sid_bytes = |sid: &Option<Sid>| sid.as_ref().map_or(0, Sid::binary_bytes);
+        let dacl_at = HEADER_BYTES + acl_bytes(&self.sacl);
+        let owner_at = dacl_at + acl_bytes(&self.dacl);
+        let group_at = owner_at + sid_bytes(&self.owner);
+        let mut bytes = Vec::with_capacity(group_at + sid_bytes(&self.group));
         bytes.extend([1, 0]);
         bytes.extend(control.to_le_bytes());
-        let acl_bytes = |acl: Option<&Acl>| acl.map_or(0, Acl::binary_bytes);
-        let (sacl_bytes, dacl_bytes) = (acl_bytes(self.sacl.as_ref()), acl_bytes(Some(&self.dacl)));
-        let dacl_at = HEADER_BYTES + sacl_bytes;
-        let owner_at = dacl_at + dacl_bytes;
-        let group_at = owner_at + self.owner.binary_bytes();
-        let or_none = |at: usize, length: usize| if length == 0 { 0 } else { at };
-        for at in [owner_at, group_at, or_none(HEADER_BYTES, sacl_bytes), or_none(dacl_at, dacl_bytes)] {
-            bytes.extend((at as u32).to_le_bytes());
+        for (at, length) in [
+            (owner_at, sid_bytes(&self.owner)),
+            (group_at, sid_bytes(&self.group)),
+            (HEADER_BYTES, acl_bytes(&self.sacl)),
+            (dacl_at, acl_bytes(&self.dacl)),
+        ] {
+            bytes.extend((if length == 0 { 0 } else { at as u32 }).to_le_bytes());
         }
-        self.sacl.iter().for_each(|sacl| sacl.put(&mut bytes));
-        self.dacl.put(&mut bytes);
-        self.owner.put(&mut bytes);
-        self.group.put(&mut bytes);
+        [&self.sacl, &self.dacl].into_iter().flatten().for_each(|acl| acl.put(&mut bytes));
+        [&self.owner, &self.group].into_iter().flatten().for_each(|sid| sid.put(&mut bytes));
         bytes
-    }
-
-    pub(super) fn binary_bytes(&self) -> usize {
-        let acls = self.dacl.binary_bytes() + self.sacl.as_ref().map_or(0, Acl::binary_bytes);
-        HEADER_BYTES + acls + self.owner.binary_bytes() + self.group.binary_bytes()
     }
 }
 
