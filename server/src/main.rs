@@ -269,7 +269,12 @@ fn announce(settings: &Settings, listeners: &[Listener], smb: Option<&smb::Liste
         }
         if let Some(smb) = smb {
             let address = smb.address()?;
-            writeln!(out, "smb       //{}/SHARE  (port {}, user {name}, the key is the password)", address.ip(), address.port())?;
+            writeln!(
+                out,
+                "smb       //{}/SHARE  (port {}, user {name}, the key is the password)",
+                address.ip(),
+                address.port()
+            )?;
         }
         // Everybody knows the development key; no other is ever printed.
         let key = if is_development(account) { DEVELOPMENT_KEY } else { "<the account's key>" };

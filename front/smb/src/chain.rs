@@ -126,7 +126,8 @@ impl Request {
     pub async fn wait<T>(&self, until: impl Future<Output = T>) -> Result<T, Status> {
         let mut until = std::pin::pin!(until);
         // What is over at once is not worth a word.
-        if let Some(over) = std::future::poll_fn(|context| std::task::Poll::Ready(poll_now(until.as_mut(), context))).await
+        if let Some(over) =
+            std::future::poll_fn(|context| std::task::Poll::Ready(poll_now(until.as_mut(), context))).await
         {
             return Ok(over);
         }
@@ -262,8 +263,7 @@ fn judge(request: &mut Request, signed_header: &Header, sealed_by: Option<&Arc<S
         let open = request.find_open(named.ok_or(Status::INVALID_PARAMETER)?)?;
         request.open = Some(open);
     }
-    if let (Some(open), true) = (&request.open, request.session.as_ref().is_some_and(|session| session.agreed.is_3()))
-    {
+    if let (Some(open), true) = (&request.open, request.session.as_ref().is_some_and(|session| session.agreed.is_3())) {
         open.judge_channel(header.channel_sequence(), row.changes, header.has(flag::REPLAY))?;
     }
     Ok(())

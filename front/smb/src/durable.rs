@@ -31,7 +31,10 @@ pub struct Durable {
 pub enum Version {
     First,
     /// The client's own name for the creation of the open.
-    Second { create: [u8; 16], is_persistent: bool },
+    Second {
+        create: [u8; 16],
+        is_persistent: bool,
+    },
 }
 
 impl Durable {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::chain::{self, Reply};
-use crate::dialect::Dialect;
 use crate::connection::{Connection, Ended, Reading, TRANSFER_BYTES_MAX, lock};
+use crate::dialect::Dialect;
 use crate::security::seal::CipherKind;
 use crate::security::sign::SigningAlgorithm;
 use crate::security::spnego;
@@ -213,10 +213,7 @@ mod tests {
             (agreed.cipher, agreed.signing)
         };
         assert_eq!(offer(None, None), (None, SigningAlgorithm::AesCmac));
-        assert_eq!(
-            offer(Some(&[9, 4, 2]), Some(&[7, 2, 1])),
-            (Some(CipherKind::Aes256Gcm), SigningAlgorithm::AesGmac)
-        );
+        assert_eq!(offer(Some(&[9, 4, 2]), Some(&[7, 2, 1])), (Some(CipherKind::Aes256Gcm), SigningAlgorithm::AesGmac));
         assert_eq!(offer(Some(&[]), Some(&[0])), (None, SigningAlgorithm::HmacSha256));
         let old = |capabilities| agree(&request(&[0x0300], capabilities, Contexts::default())).expect("a dialect");
         assert_eq!(old(0).cipher, None);

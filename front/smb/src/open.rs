@@ -76,8 +76,9 @@ pub struct NewOpen {
 
 impl Open {
     pub fn new(new: NewOpen) -> Open {
-        let NewOpen { id, share, handle, file, is_directory, mask, mode, is_through, path, lease, tree, session, .. } =
-            new;
+        let NewOpen {
+            id, share, handle, file, is_directory, mask, mode, is_through, path, lease, tree, session, ..
+        } = new;
         Open {
             id,
             share,

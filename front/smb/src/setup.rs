@@ -7,8 +7,8 @@ use bytes::Bytes;
 
 use crate::chain::{self, Reply};
 use crate::connection::{Ended, Reading, lock};
-use crate::security::kdf::PreauthHash;
 use crate::security::acceptor::{Acceptor, Step};
+use crate::security::kdf::PreauthHash;
 use crate::security::ntlm;
 use crate::session::Session;
 use crate::status::Status;

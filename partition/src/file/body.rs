@@ -134,12 +134,7 @@ pub async fn load_few(reader: &Reader<'_>, node: Option<&Node>) -> Result<Option
 }
 
 /// What lies behind a new end of a file: all of it, if it is few, of one that is to have nothing.
-pub async fn beyond(
-    reader: &Reader<'_>,
-    state: &ShareState,
-    node: &Node,
-    new: u64,
-) -> Result<Option<Vec<Met>>, Fault> {
+pub async fn beyond(reader: &Reader<'_>, state: &ShareState, node: &Node, new: u64) -> Result<Option<Vec<Met>>, Fault> {
     match node.kind {
         NodeKind::File { .. } if new == 0 => load_few(reader, Some(node)).await,
         NodeKind::File { bytes, body } if new < bytes => {

@@ -18,8 +18,8 @@ use std::fmt;
 use std::sync::LazyLock;
 
 use contract::limits::SECURITY_DESCRIPTOR_BYTES_MAX;
-use sha2::{Digest, Sha256};
 pub use parts::{DescriptorParts, part};
+use sha2::{Digest, Sha256};
 use sid::Sid;
 
 #[derive(Clone, PartialEq, Eq, Debug)]

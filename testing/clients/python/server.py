@@ -35,7 +35,7 @@ READY = {
     "azurite": re.compile(r"Table service (is )?successfully listen", re.IGNORECASE),  # the last of its three
 }
 SERVICES = ["blob", "queue", "table", "file"]
-NOT_SERVED = ["smb", "console"]
+NOT_SERVED = ["console"]
 # Said at log level debug for each request that succeeded.
 ANSWERED = re.compile(r'DEBUG .*: answered .*operation=(\w+) status=(\d+) client="(.*)"$')
 
@@ -98,6 +98,7 @@ class Server:
     def choose_ports(self):
         services = SERVICES if self.kind == "lazuli" else SERVICES[:3]
         self.ports = {service: self.given_ports.get(service) or free_port() for service in services}
+        self.smb_port = free_port()
 
     @property
     def port(self):
@@ -134,6 +135,7 @@ class Server:
         command = [binary, "serve", "--data", str(self.data), "--host", "127.0.0.1"]
         for service in SERVICES + NOT_SERVED:
             command += [f"--{service}-port", str(self.ports.get(service, "off"))]
+        command += ["--smb-port", str(self.smb_port)]
         if os.environ.get("LAZULI_TRIED"):
             command += ["--log", "debug"]
         if self.tls:

@@ -27,7 +27,7 @@ use crate::open::{NewOpen, Open};
 use crate::server::Server;
 use crate::session::Share;
 use crate::status::Status;
-use crate::wire::create::{self as wire, FileId, disposition, option, oplock};
+use crate::wire::create::{self as wire, FileId, disposition, oplock, option};
 use crate::wire::{Put, text};
 
 /// What a request asks for, once it makes sense.
@@ -43,12 +43,8 @@ struct Asked<'a> {
 
 const MAXIMUM_ALLOWED: u32 = 0x0200_0000;
 /// Rights that mean several (MS-SMB2 2.2.13.1.1).
-const GENERIC: [(u32, u32); 4] = [
-    (0x1000_0000, right::ALL),
-    (0x2000_0000, 0x0012_00A0),
-    (0x4000_0000, 0x0012_0116),
-    (0x8000_0000, 0x0012_0089),
-];
+const GENERIC: [(u32, u32); 4] =
+    [(0x1000_0000, right::ALL), (0x2000_0000, 0x0012_00A0), (0x4000_0000, 0x0012_0116), (0x8000_0000, 0x0012_0089)];
 /// Every bit that means something.
 const KNOWN_RIGHTS: u32 = 0xF300_0000 | right::ALL;
 
@@ -156,7 +152,8 @@ pub async fn create(request: &Request) -> Result<Reply, Status> {
         status => status,
     })?;
     let decoded = wire::Request::decode(&request.message).ok_or(Status::INVALID_PARAMETER)?;
-    if let Some(file) = decoded.contexts.durable_2_reconnect.map(|again| again.file).or(decoded.contexts.durable_reconnect)
+    if let Some(file) =
+        decoded.contexts.durable_2_reconnect.map(|again| again.file).or(decoded.contexts.durable_reconnect)
     {
         return reconnect(request, &decoded, file).await;
     }
@@ -307,7 +304,8 @@ fn attributes_of(asked: &Asked<'_>) -> Result<contract::attributes::FileAttribut
     use contract::attributes::FileAttributes;
     const DIRECTORY: u32 = 0x10;
     let is_directory = asked.kind == Kind::Directory;
-    let attributes = attributes(asked.request.attributes & !DIRECTORY, is_directory).ok_or(Status::INVALID_PARAMETER)?;
+    let attributes =
+        attributes(asked.request.attributes & !DIRECTORY, is_directory).ok_or(Status::INVALID_PARAMETER)?;
     Ok(if is_directory { attributes } else { attributes.with(FileAttributes::ARCHIVE) })
 }
 
@@ -441,13 +439,19 @@ async fn reconnect(request: &Request, decoded: &wire::Request<'_>, file: FileId)
         let Some(durable) = durable else { return false };
         let is_named = match (durable.version, contexts.durable_2_reconnect) {
             (Version::First, None) => true,
-            (Version::Second { create, .. }, Some(again)) => create == again.create && durable.client == session.agreed.client,
+            (Version::Second { create, .. }, Some(again)) => {
+                create == again.create && durable.client == session.agreed.client
+            }
             _ => false,
         };
         let lease = contexts.lease.filter(|_| decoded.oplock == oplock::LEASE || open.lease.is_some());
         let is_same_lease = open.lease == lease.map(|lease| lease.key);
         let is_same_client = open.lease.is_none() || durable.client == session.agreed.client;
-        is_named && is_same_lease && is_same_client && durable.account == session.account && open.id.persistent == file.persistent
+        is_named
+            && is_same_lease
+            && is_same_client
+            && durable.account == session.account
+            && open.id.persistent == file.persistent
     };
     let open = server.durables.claim(file, is_owner).ok_or(missing)?;
     if open.share.found.group() != request.share()?.found.group() {

@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use super::{Error, Refused};
 use crate::content::ContentReader;
+use crate::execute::Reader;
 use crate::execute::Shell;
 use crate::file::body::{Rest, RunWalk};
 use crate::file::delete::is_empty;
@@ -11,7 +12,6 @@ use crate::file::list::{Listing, Names};
 use crate::file::share;
 use crate::file::tree::{find_at, node_key, state, untouched_root};
 use crate::file::versions::get_at;
-use crate::execute::Reader;
 use crate::key;
 use crate::record::{FileId, Node, NodeKind};
 use contract::names::FilePath;

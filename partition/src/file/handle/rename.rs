@@ -96,7 +96,8 @@ impl RenameFile {
 
     fn make(&self, both: Both, moment: Moment) -> Result<(Vec<Write>, (Node, Vec<FileId>)), Refused> {
         let Both { state, source, destination, runs } = both;
-        let source = source.found().filter(|found| found.node.id == self.handle.opening.file).ok_or(Refused::NotFound)?;
+        let source =
+            source.found().filter(|found| found.node.id == self.handle.opening.file).ok_or(Refused::NotFound)?;
         if source.node.id == FileId::ROOT {
             return Err(Refused::Denied);
         }
@@ -108,7 +109,8 @@ impl RenameFile {
         stamp(&mut node, moment);
         let name = self.to.names().last().ok_or(Refused::Invalid)?;
         let mut edit = Edit::new(&state);
-        let above = relocate(&mut edit, &state, &source, destination, name, &mut node, runs).map_err(|_| Refused::NoPath)?;
+        let above =
+            relocate(&mut edit, &state, &source, destination, name, &mut node, runs).map_err(|_| Refused::NoPath)?;
         *lock(&self.renaming) = Some(renaming);
         Ok((edit.finish(), (node, above)))
     }

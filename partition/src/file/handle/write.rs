@@ -31,11 +31,7 @@ pub struct Written {
 
 /// Writes, and tells what the file is like now.
 pub async fn write(shell: &Shell, share: &share::Found, written: Written) -> Result<Node, Error> {
-    let command = WriteFile {
-        partition: key::tree_partition(share.group()),
-        quota_gib: share.head.quota_gib,
-        written,
-    };
+    let command = WriteFile { partition: key::tree_partition(share.group()), quota_gib: share.head.quota_gib, written };
     Ok(shell.execute(&command).await??)
 }
 
