@@ -5,15 +5,18 @@
 //! * `key` how keys and values look; `disk` what the segments ask of a disk
 //! * `segments` the files of bodies; `extents` bodies with their checksums; `alive` who keeps which extent
 //! * `store` the synchronous core: guards, references, one fjall batch; `thread` its queue and its thread
+//! * `buffered` commits that wait for a sync; `late` the thread that does not let them wait for long
 //! * `sweep` the housekeeper; `note` and `room` what it looks after; `recover` opening a directory
 //!
 //! After a failed write or sync of a commit, or a failed sync of a segment, nothing is accepted until the directory is
 //! opened again (`Fault::Stopped`); what was committed can still be read.
 
 mod alive;
+mod buffered;
 pub mod disk;
 mod extents;
 mod key;
+mod late;
 mod note;
 mod recover;
 mod room;
@@ -26,10 +29,11 @@ mod view;
 use std::collections::HashSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use bytes::Bytes;
 use engine::{
@@ -39,12 +43,13 @@ use engine::{
 use fjall::PersistMode;
 
 use crate::alive::Alive;
+use crate::buffered::Buffered;
 use crate::disk::{Directory, Disk};
 use crate::key::Address;
 use crate::note::{Note, Noted};
 use crate::room::Room;
-use crate::segments::Segments;
-use crate::store::{Change, Core, Store};
+use crate::segments::{Segment, Segments};
+use crate::store::{Change, Core, Numbers, Outcome, Shared, Store};
 use crate::sweep::{Sweeper, Wake, tell};
 use crate::thread::{Queue, Stop};
 
@@ -70,6 +75,8 @@ pub struct Options {
     pub segment_bytes_max: u64,
     /// Room to be left on the disk; `None` takes a hundredth of it, within reason.
     pub reserve_bytes: Option<u64>,
+    /// How long a buffered commit waits for others before it is synced by itself.
+    pub sync_within: Duration,
 }
 
 impl Options {
@@ -80,6 +87,7 @@ impl Options {
             cache_bytes: 64 * 1024 * 1024,
             segment_bytes_max: 256 * 1024 * 1024,
             reserve_bytes: None,
+            sync_within: Duration::from_secs(1),
         }
     }
 }
@@ -92,7 +100,8 @@ pub struct Embedded {
     queue: Queue,
     stop: Arc<Stop>,
     room: Arc<Room>,
-    published: Arc<AtomicU64>,
+    buffered: Arc<Buffered>,
+    numbers: Arc<Numbers>,
     wakes: Sender<Wake>,
     closing: Arc<AtomicBool>,
     durability: Durability,
@@ -110,7 +119,8 @@ fn nearest_existing(dir: &Path) -> std::io::Result<PathBuf> {
 }
 
 struct Threads {
-    commit: JoinHandle<()>,
+    commit: JoinHandle<Result<(), Fault>>,
+    late: JoinHandle<()>,
     sweeper: JoinHandle<Note>,
 }
 
@@ -160,18 +170,29 @@ impl Embedded {
         let alive = Arc::new(Alive::default());
         let stop = Arc::new(Stop::default());
         let room = Arc::new(room);
-        let published = Arc::new(AtomicU64::new(opened.number));
+        let buffered = Arc::new(Buffered::default());
+        let numbers = Arc::new(Numbers::new(opened.number));
         let closing = Arc::new(AtomicBool::new(false));
         let persist = match options.durability {
             Durability::Full => PersistMode::SyncData,
             Durability::Relaxed => PersistMode::Buffer,
         };
-        let core = Core::new(Arc::clone(&store), Arc::clone(&alive), persist, Arc::clone(&published));
+        let (alarm, late) = late::alarm(options.sync_within);
+        let shared = Shared {
+            store: Arc::clone(&store),
+            alive: Arc::clone(&alive),
+            segments: Arc::clone(&segments),
+            buffered: Arc::clone(&buffered),
+            numbers: Arc::clone(&numbers),
+        };
+        let core = Core::new(shared, persist, alarm);
         let (wakes, woken) = channel();
         let shrunk = Arc::new(Mutex::new(HashSet::new()));
         let hints = Arc::clone(&shrunk);
         let hint = move |addresses| hints.lock().unwrap_or_else(PoisonError::into_inner).extend(addresses);
         let (queue, commit) = thread::start(core, Arc::clone(&stop), hint).map_err(doing("starting a thread for"))?;
+        let late = late.start(queue.clone(), Arc::clone(&segments), Arc::clone(&stop));
+        let late = late.map_err(doing("starting a thread for"))?;
         let sweeper = Sweeper {
             store: Arc::clone(&store),
             segments: Arc::clone(&segments),
@@ -179,7 +200,7 @@ impl Embedded {
             queue: queue.clone(),
             stop: Arc::clone(&stop),
             room: Arc::clone(&room),
-            published: Arc::clone(&published),
+            numbers: Arc::clone(&numbers),
             closing: Arc::clone(&closing),
             durable: options.durability == Durability::Full,
             shrunk,
@@ -194,12 +215,13 @@ impl Embedded {
             queue,
             stop,
             room,
-            published,
+            buffered,
+            numbers,
             wakes,
             closing,
             durability: options.durability,
             lacks_bodies,
-            threads: Mutex::new(Some(Threads { commit, sweeper })),
+            threads: Mutex::new(Some(Threads { commit, late, sweeper })),
             _lock: Arc::new(opened.lock),
         }))
     }
@@ -213,15 +235,18 @@ impl Embedded {
         let failed = self.stop.check();
         self.queue.close();
         let committed = threads.commit.join();
+        // It ends with the commit thread, which held its alarm.
+        let late = threads.late.join();
         failed?;
-        let (Ok(mut note), Ok(())) = (note, committed) else {
+        let (Ok(mut note), Ok(committed), Ok(())) = (note, committed, late) else {
             return Err(Fault::Stopped { why: "a thread of the engine failed".to_owned() });
         };
+        committed?;
         if self.durability == Durability::Relaxed {
             self.segments.sync_all().map_err(|error| Fault::io("syncing the segments", error))?;
         }
         self.store.db.persist(PersistMode::SyncAll).map_err(|error| fault("syncing the journal", error))?;
-        let number = self.published.load(Ordering::Acquire);
+        let number = self.numbers.published.load(Ordering::Acquire);
         // Everything is synced now; what was missing before still is.
         let noted = Noted { number, closed: true, relaxed: self.lacks_bodies };
         note.write(noted).map_err(|error| Fault::io("writing the durable note", error))
@@ -234,7 +259,17 @@ impl Embedded {
         done.recv().unwrap_or_else(|_| Err(Fault::Stopped { why: "the engine was closed".to_owned() }))
     }
 
-    async fn commit_batch(&self, partition: &PartitionId, batch: Batch) -> Result<Revision, CommitError> {
+    /// How many batches were written: with full durability each is one sync of the journal. For tests of who shares one.
+    pub fn batches(&self) -> u64 {
+        self.numbers.batches.load(Ordering::Relaxed)
+    }
+
+    async fn commit_batch(
+        &self,
+        partition: &PartitionId,
+        batch: Batch,
+        durability: engine::Durability,
+    ) -> Result<Revision, CommitError> {
         check(partition, &batch);
         self.stop.check().map_err(CommitError::Fault)?;
         let mut segments = HashSet::new();
@@ -248,16 +283,34 @@ impl Embedded {
         }
         let room = if only_deletes { self.room.admit_delete() } else { self.room.admit(bytes as u64) };
         room.map_err(CommitError::Fault)?;
-        if !segments.is_empty() && self.durability == Durability::Full {
-            for segment in self.segments.unsynced(segments.into_iter()) {
-                let durable = self.segments.make_durable(&segment).await;
-                durable.map_err(|error| {
-                    self.stop.set(format!("syncing a segment: {error}"));
-                    CommitError::Fault(Fault::io("syncing a segment", error))
-                })?;
-            }
+        let is_synced = durability == engine::Durability::Synced && self.durability == Durability::Full;
+        if is_synced && !segments.is_empty() {
+            self.make_durable(self.segments.unsynced(segments.into_iter())).await?;
         }
-        self.queue.run(Change::Commit { partition: partition.clone(), batch }).await
+        self.queue.run(Change::Commit { partition: partition.clone(), batch, durability }).await
+    }
+
+    async fn make_durable(&self, segments: Vec<Arc<Segment>>) -> Result<(), Fault> {
+        for segment in segments {
+            let durable = self.segments.make_durable(&segment).await;
+            durable.map_err(|error| {
+                self.stop.set(format!("syncing a segment: {error}"));
+                Fault::io("syncing a segment", error)
+            })?;
+        }
+        Ok(())
+    }
+
+    async fn sync_buffered(&self) -> Result<(), Fault> {
+        self.stop.check()?;
+        // What was acknowledged is here, or on the disk.
+        if self.buffered.is_empty() {
+            return Ok(());
+        }
+        for _ in 0..late::PASSES {
+            self.make_durable(self.segments.all_unsynced()).await?;
+        }
+        without_conflict("syncing", self.queue.run(Change::Sync).await)
     }
 }
 
@@ -274,21 +327,20 @@ impl Engine for Embedded {
     }
 
     fn scan<'a>(&'a self, range: &'a GroupRange, limit: usize) -> BoxFuture<'a, Result<Page, Fault>> {
-        Box::pin(async move { view::scan_group(&self.store, range, limit) })
+        Box::pin(async move { view::scan_group(&self.store, &self.buffered, range, limit) })
     }
 
-    /// Every commit is synced, which is more than a buffered one asks for.
     fn commit<'a>(
         &'a self,
         partition: &'a PartitionId,
         batch: Batch,
-        _: engine::Durability,
+        durability: engine::Durability,
     ) -> BoxFuture<'a, Result<Revision, CommitError>> {
-        Box::pin(self.commit_batch(partition, batch))
+        Box::pin(self.commit_batch(partition, batch, durability))
     }
 
     fn sync(&self) -> BoxFuture<'_, Result<(), Fault>> {
-        Box::pin(std::future::ready(self.stop.check()))
+        Box::pin(self.sync_buffered())
     }
 
     fn write_extent<'a>(
@@ -313,15 +365,19 @@ impl Engine for Embedded {
     fn fence<'a>(&'a self, group: &'a GroupId) -> BoxFuture<'a, Result<(), Fault>> {
         Box::pin(async move {
             self.room.admit_delete()?;
-            match self.queue.run(Change::Fence { group: group.clone() }).await {
-                Ok(_) => {
-                    tell(&self.wakes, Wake::Fenced(group.clone()));
-                    Ok(())
-                }
-                Err(CommitError::Fault(fault)) => Err(fault),
-                Err(other) => Err(Fault::Other { doing: "fencing a group".to_owned(), detail: format!("{other:?}") }),
-            }
+            without_conflict("fencing a group", self.queue.run(Change::Fence { group: group.clone() }).await)?;
+            tell(&self.wakes, Wake::Fenced(group.clone()));
+            Ok(())
         })
+    }
+}
+
+/// The outcome of what nothing can conflict with.
+fn without_conflict(doing: &str, outcome: Outcome) -> Result<(), Fault> {
+    match outcome {
+        Ok(_) => Ok(()),
+        Err(CommitError::Fault(fault)) => Err(fault),
+        Err(other) => Err(Fault::Other { doing: doing.to_owned(), detail: format!("{other:?}") }),
     }
 }
 

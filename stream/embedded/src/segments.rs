@@ -239,10 +239,14 @@ impl Segments {
         }
     }
 
-    /// Syncs every segment that needs it; for closing.
+    /// All segments that hold written but unsynced extents.
+    pub fn all_unsynced(&self) -> Vec<Arc<Segment>> {
+        self.lock().open.values().filter(|segment| !segment.is_synced()).cloned().collect()
+    }
+
+    /// Syncs every segment that needs it; for threads of our own.
     pub fn sync_all(&self) -> io::Result<()> {
-        let open: Vec<Arc<Segment>> = self.lock().open.values().cloned().collect();
-        open.iter().filter(|segment| !segment.is_synced()).try_for_each(|segment| self.make_durable_now(segment))
+        self.all_unsynced().iter().try_for_each(|segment| self.make_durable_now(segment))
     }
 
     /// The same for threads of our own. It does not wait its turn: a second sync at the same time is only a little work.

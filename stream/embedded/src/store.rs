@@ -2,25 +2,33 @@
 //! thread; nobody else writes to fjall.
 //!
 //! 1. Changes are staged in order, each against the state the ones before it would leave, and applied as ONE fjall batch
-//!    with its durability set: fjall writes and syncs its journal before anything of the batch can be seen.
+//!    with its durability set: fjall writes and syncs its journal before anything of the batch can be seen. Buffered commits
+//!    stay on the stage, seen through `buffered.rs`, until something is applied; then all that is staged is one batch.
 //! 2. fjall's own `get` may show half a batch. Everything here and in views reads through snapshots.
 //! 3. No key is written twice in a fjall batch (all writes of one batch have one sequence number, so two would be in no
 //!    order): the stage keeps the last value of each key.
 //! 4. A record and its rows in `refs` change in the same batch. So liveness is exact, whatever a crash cuts off.
 //! 5. Every accepted commit has a number, one more than the last; the newest is kept in `meta`, in the same batch.
+//! 6. The segments that buffered commits name are synced before the batch is written. (Those of synced commits were, before
+//!    they were queued.) So what a crash leaves is all commits up to one batch, each with its bodies.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use engine::{Batch, CommitError, Extent, ExtentSlice, Fault, GroupId, Guard, PartitionId, Revision, Write};
+use engine::{
+    Batch, CommitError, Durability, Extent, ExtentSlice, Fault, GroupId, Guard, PartitionId, Revision, Write,
+};
 use fjall::{Database, Keyspace, PersistMode, Readable, Snapshot};
 
 use crate::alive::{Alive, State};
+use crate::buffered::Buffered;
 use crate::fault;
 use crate::key::{self, Address};
+use crate::late::Alarm;
+use crate::segments::Segments;
 
 /// The newest commit number, in `meta`.
 pub const COMMIT_KEY: &[u8] = b"commit";
@@ -29,6 +37,8 @@ pub const SWEEP_PREFIX: &[u8] = b"sweep/";
 
 /// Slots of the table behind `Guard::Unchanged`. Two partitions in one slot cost a needless retry, never a wrong pass.
 const SLOTS: usize = 65_536;
+/// When buffered commits have written this much they are written out: it is memory, and one batch.
+const BUFFERED_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Groups known not to be fenced. Only this thread fences, so what it has once read stays true until it writes.
 const UNFENCED_MAX: usize = 4096;
 
@@ -46,7 +56,10 @@ pub enum Change {
     Commit {
         partition: PartitionId,
         batch: Batch,
+        durability: Durability,
     },
+    /// Writes what is buffered.
+    Sync,
     Fence {
         group: GroupId,
     },
@@ -65,6 +78,13 @@ pub enum Change {
         to: Extent,
         copied: Vec<Copied>,
     },
+}
+
+impl Change {
+    /// Whether it is answered only when it is durable.
+    pub fn is_synced(&self) -> bool {
+        !matches!(self, Change::Commit { durability: Durability::Buffered, .. })
+    }
 }
 
 /// A run of bytes copied from one extent to another.
@@ -86,13 +106,38 @@ struct NewRecord {
 /// Keys with what is to be put there, or `None` to delete.
 type Writes = Vec<(Bytes, Option<NewRecord>)>;
 
+/// What the core shares with others.
+pub struct Shared {
+    pub store: Arc<Store>,
+    pub alive: Arc<Alive>,
+    pub segments: Arc<Segments>,
+    pub buffered: Arc<Buffered>,
+    pub numbers: Arc<Numbers>,
+}
+
+/// How far commits have come.
+pub struct Numbers {
+    /// What views may show: set after a batch was applied, or can be seen.
+    pub published: AtomicU64,
+    /// What fjall has.
+    pub applied: AtomicU64,
+    /// How many batches were applied.
+    pub batches: AtomicU64,
+}
+
+impl Numbers {
+    pub fn new(newest: u64) -> Self {
+        Numbers { published: AtomicU64::new(newest), applied: AtomicU64::new(newest), batches: AtomicU64::new(0) }
+    }
+}
+
 pub struct Core {
-    store: Arc<Store>,
-    alive: Arc<Alive>,
+    shared: Shared,
     persist: PersistMode,
+    alarm: Alarm,
     number: u64,
-    /// What views may show: set after a batch was applied.
-    published: Arc<AtomicU64>,
+    /// What is buffered.
+    stage: Option<Stage>,
     /// The newest commit number of the partitions that hash to each slot.
     newest: Vec<u64>,
     unfenced: HashSet<GroupId>,
@@ -101,24 +146,46 @@ pub struct Core {
 }
 
 impl Core {
-    pub fn new(store: Arc<Store>, alive: Arc<Alive>, persist: PersistMode, published: Arc<AtomicU64>) -> Self {
-        let number = published.load(Ordering::Acquire);
+    pub fn new(shared: Shared, persist: PersistMode, alarm: Alarm) -> Self {
+        let number = shared.numbers.published.load(Ordering::Acquire);
         // No commit before the start is remembered, so every slot claims the newest: a view's number from before the
         // start passes for nobody.
         let newest = vec![number; SLOTS];
-        Core { store, alive, persist, number, published, newest, unfenced: HashSet::new(), shrunk: Vec::new() }
+        let (unfenced, shrunk) = (HashSet::new(), Vec::new());
+        Core { shared, persist, alarm, number, stage: None, newest, unfenced, shrunk }
     }
 
-    /// Applies what can be applied. An error means that the outcome is unknown and nothing may follow.
+    /// Does what can be done. An error means that the outcome is unknown and nothing may follow.
     pub fn apply(&mut self, changes: impl Iterator<Item = Change>) -> Result<Vec<Outcome>, Fault> {
-        let store = Arc::clone(&self.store);
-        let mut stage = Stage::new(&store);
+        let mut stage = self.stage.take().unwrap_or_else(|| Stage::new(&self.shared.store));
         let mut outcomes = Vec::with_capacity(changes.size_hint().0);
         for change in changes {
             outcomes.push(self.stage(&mut stage, change)?);
         }
         if !stage.changed {
             return Ok(outcomes);
+        }
+        if stage.is_synced || stage.buffered_bytes >= BUFFERED_BYTES_MAX {
+            self.write(stage)?;
+        } else {
+            self.show(stage);
+        }
+        Ok(outcomes)
+    }
+
+    /// Lets everybody see what is staged.
+    fn show(&mut self, mut stage: Stage) {
+        self.shared.buffered.show(self.number, stage.take_news());
+        self.shared.numbers.published.store(self.number, Ordering::Release);
+        self.alarm.set();
+        self.stage = Some(stage);
+    }
+
+    /// Writes what is staged.
+    fn write(&mut self, stage: Stage) -> Result<(), Fault> {
+        let Shared { store, alive, segments, buffered, numbers } = &self.shared;
+        for segment in segments.unsynced(stage.buffered_segments.iter().copied()) {
+            segments.make_durable_now(&segment).map_err(|error| Fault::io("syncing a segment", error))?;
         }
         let mut batch = store.db.batch().durability(Some(self.persist));
         for (key, staged) in stage.records {
@@ -142,12 +209,15 @@ impl Core {
             batch.remove(&store.meta, sweep_key(group));
         }
         batch.insert(&store.meta, COMMIT_KEY, self.number.to_be_bytes());
-        self.alive.announce(stage.dying.iter().map(|(address, (bytes, _))| (*address, *bytes)));
+        alive.announce(stage.dying.iter().map(|(address, (bytes, _))| (*address, *bytes)));
         batch.commit().map_err(|error| fault("writing a commit", error))?;
-        self.alive.settle(&stage.claimed, stage.dying.into_iter().map(|(address, (bytes, at))| (address, bytes, at)));
-        self.published.store(self.number, Ordering::Release);
+        buffered.clear();
+        alive.settle(&stage.claimed, stage.dying.into_iter().map(|(address, (bytes, at))| (address, bytes, at)));
+        numbers.batches.fetch_add(1, Ordering::Relaxed);
+        numbers.applied.store(self.number, Ordering::Release);
+        numbers.published.store(self.number, Ordering::Release);
         self.shrunk.extend(stage.shrunk);
-        Ok(outcomes)
+        Ok(())
     }
 
     /// Extents that may be mostly dead by now.
@@ -155,12 +225,21 @@ impl Core {
         std::mem::take(&mut self.shrunk)
     }
 
+    /// Writes what is buffered, at the end.
+    pub fn finish(&mut self) -> Result<(), Fault> {
+        self.apply(std::iter::once(Change::Sync)).map(drop)
+    }
+
     /// Stages one change. What it needs is read before anything is staged, so that a record that cannot be read fails the
     /// one change that needs it and leaves the others alone; an error from here is one that came too late for that.
-    fn stage(&mut self, stage: &mut Stage<'_>, change: Change) -> Result<Outcome, Fault> {
+    fn stage(&mut self, stage: &mut Stage, change: Change) -> Result<Outcome, Fault> {
         let mut claims = Claims::default();
         let staged = match &change {
-            Change::Commit { partition, batch } => self.prepare_commit(stage, &mut claims, partition, batch),
+            Change::Commit { partition, batch, .. } => self.prepare_commit(stage, &mut claims, partition, batch),
+            Change::Sync => {
+                stage.is_synced = true;
+                return Ok(Ok(Revision(self.number)));
+            }
             // A group that is fenced already is fenced again, which changes nothing.
             Change::Fence { .. } | Change::Swept { .. } => Ok(Vec::new()),
             Change::Remove { keys } => prepare_removal(stage, keys),
@@ -169,12 +248,18 @@ impl Core {
         let writes = match staged {
             Ok(writes) => writes,
             Err(error) => {
-                claims.give_back(stage, &self.alive);
+                claims.give_back(stage, &self.shared.alive);
                 return Ok(Err(error));
             }
         };
         stage.claimed.extend(claims.kept());
         stage.changed = true;
+        if change.is_synced() || self.persist == PersistMode::Buffer {
+            // Where a sync is never waited for, there is nothing to be won by writing later.
+            stage.is_synced = true;
+        } else {
+            stage.note_buffered(&writes);
+        }
         self.number += 1;
         for (key, value) in writes {
             stage.write(key, value, self.number)?;
@@ -186,14 +271,14 @@ impl Core {
                 stage.fenced.insert(group);
             }
             Change::Swept { group } => drop(stage.swept.insert(group)),
-            Change::Remove { .. } | Change::Move { .. } => {}
+            Change::Remove { .. } | Change::Move { .. } | Change::Sync => {}
         }
         Ok(Ok(Revision(self.number)))
     }
 
     fn prepare_commit(
         &mut self,
-        stage: &mut Stage<'_>,
+        stage: &mut Stage,
         claims: &mut Claims,
         partition: &PartitionId,
         batch: &Batch,
@@ -230,7 +315,7 @@ impl Core {
             let old = stage.slices(&key)?;
             for address in stored.iter().flat_map(|stored| distinct(&stored.slices)) {
                 // What the record named before is alive by that; only what it names anew is in question.
-                if !names(&old, address) && !claims.claim(stage, &self.alive, address)? {
+                if !names(&old, address) && !claims.claim(stage, &self.shared.alive, address)? {
                     return Err(CommitError::Conflict);
                 }
             }
@@ -241,7 +326,7 @@ impl Core {
 
     fn prepare_move(
         &mut self,
-        stage: &mut Stage<'_>,
+        stage: &mut Stage,
         claims: &mut Claims,
         from: Address,
         to: Extent,
@@ -249,13 +334,13 @@ impl Core {
     ) -> Result<Writes, CommitError> {
         let moved = stage.moved_records(from, to, copied)?;
         let moved = moved.filter(|moved| !moved.is_empty()).ok_or(CommitError::Conflict)?;
-        if !claims.claim(stage, &self.alive, Address::of(to))? {
+        if !claims.claim(stage, &self.shared.alive, Address::of(to))? {
             return Err(CommitError::Conflict);
         }
         Ok(moved)
     }
 
-    fn is_fenced(&mut self, stage: &Stage<'_>, group: &GroupId) -> Result<bool, Fault> {
+    fn is_fenced(&mut self, stage: &Stage, group: &GroupId) -> Result<bool, Fault> {
         if stage.fenced.contains(group) {
             return Ok(true);
         }
@@ -284,7 +369,7 @@ fn slot(partition: &PartitionId) -> usize {
 }
 
 /// The old records are read into the stage, where writing will look for them.
-fn prepare_removal(stage: &mut Stage<'_>, keys: &[Bytes]) -> Result<Writes, CommitError> {
+fn prepare_removal(stage: &mut Stage, keys: &[Bytes]) -> Result<Writes, CommitError> {
     for key in keys {
         stage.slices(key)?;
     }
@@ -308,9 +393,9 @@ struct Staged {
     dirty: bool,
 }
 
-/// What a group of changes would leave, over the state fjall has.
-struct Stage<'a> {
-    store: &'a Store,
+/// What changes would leave, over the state fjall has.
+struct Stage {
+    store: Arc<Store>,
     snapshot: Snapshot,
     records: HashMap<Bytes, Staged>,
     refs: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
@@ -320,12 +405,19 @@ struct Stage<'a> {
     dying: HashMap<Address, (u32, u64)>,
     shrunk: Vec<Address>,
     changed: bool,
+    /// Somebody waits until it is durable.
+    is_synced: bool,
+    /// Records that were touched since the last time that readers were shown any.
+    touched: Vec<Bytes>,
+    /// Segments that buffered commits name, and how much these have written.
+    buffered_segments: BTreeSet<u64>,
+    buffered_bytes: usize,
 }
 
-impl<'a> Stage<'a> {
-    fn new(store: &'a Store) -> Self {
+impl Stage {
+    fn new(store: &Arc<Store>) -> Self {
         Stage {
-            store,
+            store: Arc::clone(store),
             snapshot: store.db.snapshot(),
             records: HashMap::new(),
             refs: BTreeMap::new(),
@@ -335,7 +427,30 @@ impl<'a> Stage<'a> {
             dying: HashMap::new(),
             shrunk: Vec::new(),
             changed: false,
+            is_synced: false,
+            touched: Vec::new(),
+            buffered_segments: BTreeSet::new(),
+            buffered_bytes: 0,
         }
+    }
+
+    fn note_buffered(&mut self, writes: &Writes) {
+        for (key, record) in writes {
+            let slices = record.as_ref().map_or(&[][..], |record| &record.slices);
+            self.buffered_segments.extend(slices.iter().map(|slice| Address::of(slice.extent).segment));
+            self.buffered_bytes += key.len() + record.as_ref().map_or(0, |record| record.stored.len());
+        }
+    }
+
+    /// What was written since the last time. What was only read is forgotten: the stage may stay for long.
+    fn take_news(&mut self) -> impl Iterator<Item = (Bytes, Option<Bytes>)> {
+        std::mem::take(&mut self.touched).into_iter().filter_map(|key| match self.records.get(&key) {
+            Some(Staged { dirty: true, value }) => Some((key, value.clone())),
+            _ => {
+                self.records.remove(&key);
+                None
+            }
+        })
     }
 
     fn is_fenced_in_store(&self, group: &GroupId) -> Result<bool, Fault> {
@@ -349,6 +464,7 @@ impl<'a> Stage<'a> {
         let value = self.snapshot.get(&self.store.records, key).map_err(|error| fault("reading a record", error))?;
         let value = value.map(Bytes::from);
         self.records.insert(key.clone(), Staged { value: value.clone(), dirty: false });
+        self.touched.push(key.clone());
         Ok(value)
     }
 
@@ -375,6 +491,7 @@ impl<'a> Stage<'a> {
         // for the record may be in the store.
         staged.dirty |= value.is_some() || staged.value.is_some();
         staged.value = value;
+        self.touched.push(key);
         Ok(())
     }
 
@@ -475,7 +592,7 @@ struct Claims {
 
 impl Claims {
     /// Whether the extent is alive; if so, it stays so until the commit is settled.
-    fn claim(&mut self, stage: &mut Stage<'_>, alive: &Alive, address: Address) -> Result<bool, Fault> {
+    fn claim(&mut self, stage: &mut Stage, alive: &Alive, address: Address) -> Result<bool, Fault> {
         if let Some(was) = stage.dying.remove(&address) {
             // It lost its last reference in this very group: nobody can have condemned it yet.
             self.revived.push((address, was));
@@ -488,7 +605,7 @@ impl Claims {
         stage.is_named(address)
     }
 
-    fn give_back(self, stage: &mut Stage<'_>, alive: &Alive) {
+    fn give_back(self, stage: &mut Stage, alive: &Alive) {
         stage.dying.extend(self.revived);
         for (address, was) in self.taken.into_iter().rev() {
             alive.unclaim(address, was);

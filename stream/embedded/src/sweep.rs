@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::ops::Bound;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -24,7 +24,7 @@ use crate::key::{self, Address};
 use crate::note::{Note, Noted};
 use crate::room::Room;
 use crate::segments::Segments;
-use crate::store::{Change, Copied, SWEEP_PREFIX, Store};
+use crate::store::{Change, Copied, Numbers, SWEEP_PREFIX, Store};
 use crate::thread::{Queue, Stop};
 use crate::{extents, fault};
 
@@ -51,7 +51,7 @@ pub struct Sweeper {
     pub queue: Queue,
     pub stop: Arc<Stop>,
     pub room: Arc<Room>,
-    pub published: Arc<AtomicU64>,
+    pub numbers: Arc<Numbers>,
     /// Set before `Wake::Close` is sent, so that long work ends early.
     pub closing: Arc<AtomicBool>,
     /// Whether commits are durable when they are acknowledged: only then are they noted.
@@ -134,6 +134,10 @@ impl Sweeper {
     }
 
     fn round(&mut self, work: &mut Work, all: bool) -> Result<(), Fault> {
+        if all {
+            // What buffered commits took away can go only when they are on the disk.
+            self.queue.run_blocking(Change::Sync).map_err(broken)?;
+        }
         self.note()?;
         self.room.measure().map_err(|error| Fault::io("asking how much room the disk has", error))?;
         self.remove_groups(work)?;
@@ -160,7 +164,7 @@ impl Sweeper {
     }
 
     fn note(&mut self) -> Result<(), Fault> {
-        let number = self.published.load(Ordering::Acquire);
+        let number = self.numbers.applied.load(Ordering::Acquire);
         if !self.durable || number == self.note.last.number {
             return Ok(());
         }
@@ -321,7 +325,7 @@ impl Sweeper {
     /// Copies the named parts of an extent to a new one and lets the records name that.
     fn move_extent(&self, address: Address, always: bool) -> Result<(), Fault> {
         // The view keeps what the snapshot names alive until the pin is taken.
-        let view = self.alive.open_view(self.published.load(Ordering::Acquire));
+        let view = self.alive.open_view(self.numbers.published.load(Ordering::Acquire));
         let snapshot = self.store.db.snapshot();
         let (mut extent_bytes, mut ranges) = (0, Vec::new());
         for row in snapshot.prefix(&self.store.refs, address.bytes()) {

@@ -1,7 +1,7 @@
 //! The async face of the core: a queue in, group commit, answers out.
 //!
-//! One thread owns the core. It takes whatever is queued, applies it as one batch and answers everyone in it; what came
-//! in the meantime is the next batch. A request once queued is carried out whether or not its caller still waits.
+//! One thread owns the core. It takes whatever is queued, applies it as one group and answers everyone in it; what came
+//! in the meantime is the next group. A request once queued is carried out whether or not its caller still waits.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -96,28 +96,32 @@ pub fn start(
     core: Core,
     stop: Arc<Stop>,
     shrunk: impl Fn(Vec<Address>) + Send + 'static,
-) -> std::io::Result<(Queue, JoinHandle<()>)> {
+) -> std::io::Result<(Queue, JoinHandle<Result<(), Fault>>)> {
     let (sender, receiver) = channel();
     let queue = Queue { sender, stop: Arc::clone(&stop) };
     let work = move || {
         // A panic here is a bug met half way through a change: the state in memory is not to be trusted any more.
         let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| run(core, &receiver, &stop, &shrunk)));
-        if let Err(panic) = outcome {
-            stop.set(format!("the commit thread failed: {}", words(panic.as_ref())));
-        }
+        let outcome = outcome.unwrap_or_else(|panic| {
+            let why = format!("the commit thread failed: {}", words(panic.as_ref()));
+            stop.set(why.clone());
+            Err(Fault::Stopped { why })
+        });
         stop.set("the engine was closed".to_owned());
+        outcome
     };
     let thread = std::thread::Builder::new().name("lazuli:commit".to_owned()).spawn(work)?;
     Ok((queue, thread))
 }
 
-fn run(mut core: Core, receiver: &Receiver<Message>, stop: &Stop, shrunk: &impl Fn(Vec<Address>)) {
+/// Until it is closed. What is buffered then is written.
+fn run(mut core: Core, receiver: &Receiver<Message>, stop: &Stop, shrunk: &impl Fn(Vec<Address>)) -> Result<(), Fault> {
     let mut closing = false;
     let (mut last, mut before_last) = (0, 0);
     while !closing {
-        let Ok(first) = receiver.recv() else { return };
+        let Ok(first) = receiver.recv() else { break };
         let (mut changes, mut answers) = (Vec::new(), Vec::new());
-        let (mut bytes, mut pauses) = (0, 0);
+        let (mut bytes, mut pauses, mut syncs) = (0, 0, false);
         let mut next = Some(first);
         while let Some(message) = next {
             match message {
@@ -127,6 +131,7 @@ fn run(mut core: Core, receiver: &Receiver<Message>, stop: &Stop, shrunk: &impl 
                 }
                 Message::Do(request) => {
                     bytes += weight(&request.change);
+                    syncs |= request.change.is_synced();
                     changes.push(request.change);
                     answers.push(request.answer);
                 }
@@ -134,13 +139,20 @@ fn run(mut core: Core, receiver: &Receiver<Message>, stop: &Stop, shrunk: &impl 
             let full = changes.len() >= GROUP_REQUESTS_MAX || bytes >= GROUP_BYTES_MAX;
             next = if full { None } else { receiver.try_recv().ok() };
             // A third of those who were in the last two groups: then one part of the callers waits for the disk while the other
-            // makes its next request. A lone caller never waits.
-            if next.is_none() && !full && changes.len() < (last + before_last) / 3 && pauses < GATHER_PAUSES_MAX {
+            // makes its next request. A lone caller never waits, and nobody does where there is no sync to share.
+            if next.is_none()
+                && !full
+                && syncs
+                && changes.len() < (last + before_last) / 3
+                && pauses < GATHER_PAUSES_MAX
+            {
                 pauses += 1;
                 next = receiver.recv_timeout(GATHER_PAUSE).ok();
             }
         }
-        (before_last, last) = (last, changes.len());
+        if syncs {
+            (before_last, last) = (last, changes.len());
+        }
         if stop.check().is_err() {
             // A segment's sync failed while these were queued: what they name may not be on the disk.
             answers.into_iter().for_each(|answer| drop(answer.send(Err(CommitError::Fault(stop.fault())))));
@@ -163,6 +175,8 @@ fn run(mut core: Core, receiver: &Receiver<Message>, stop: &Stop, shrunk: &impl 
             shrunk(candidates);
         }
     }
+    stop.check()?;
+    core.finish()
 }
 
 fn weight(change: &Change) -> usize {
@@ -175,7 +189,7 @@ fn weight(change: &Change) -> usize {
             batch.writes.iter().map(of).sum()
         }
         Change::Remove { keys } => keys.iter().map(|key| key.len() + 64).sum(),
-        Change::Fence { .. } | Change::Swept { .. } | Change::Move { .. } => 64,
+        Change::Fence { .. } | Change::Swept { .. } | Change::Move { .. } | Change::Sync => 64,
     }
 }
 

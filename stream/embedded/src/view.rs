@@ -11,6 +11,7 @@ use engine::{
 use fjall::{Readable, Snapshot};
 
 use crate::alive::ViewHold;
+use crate::buffered::{Buffered, Over};
 use crate::store::Store;
 use crate::{Embedded, fault, key};
 
@@ -20,6 +21,7 @@ const PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
 pub struct EmbeddedView {
     partition: PartitionId,
     snapshot: Snapshot,
+    over: Over,
     hold: ViewHold,
     store: Arc<Store>,
 }
@@ -29,9 +31,9 @@ impl Embedded {
         // In this order. The number is published after its batch can be seen, so the snapshot shows at least as much as
         // the number says: a guard may fail for nothing, never pass for nothing. And the number is registered before
         // the snapshot is taken, as `alive.rs` asks.
-        let hold = self.alive.open_view(self.published.load(Ordering::Acquire));
-        let snapshot = self.store.db.snapshot();
-        EmbeddedView { partition: partition.clone(), snapshot, hold, store: Arc::clone(&self.store) }
+        let hold = self.alive.open_view(self.numbers.published.load(Ordering::Acquire));
+        let (over, snapshot) = self.buffered.over(|| self.store.db.snapshot());
+        EmbeddedView { partition: partition.clone(), snapshot, over, hold, store: Arc::clone(&self.store) }
     }
 }
 
@@ -43,11 +45,14 @@ impl View for EmbeddedView {
     fn get<'a>(&'a self, family: Family, key: &'a [u8]) -> BoxFuture<'a, Result<Option<Record>, Fault>> {
         Box::pin(async move {
             let key = key::record_key(&self.partition, family, key);
-            let stored = self.snapshot.get(&self.store.records, &key);
-            match stored.map_err(|error| fault("reading a record", error))? {
-                None => Ok(None),
-                Some(stored) => decode(&key, stored.into()).map(Some),
-            }
+            let stored = match self.over.get(&key) {
+                Some(buffered) => buffered,
+                None => {
+                    let stored = self.snapshot.get(&self.store.records, &key);
+                    stored.map_err(|error| fault("reading a record", error))?.map(Bytes::from)
+                }
+            };
+            stored.map(|stored| decode(&key, stored)).transpose()
         })
     }
 
@@ -74,17 +79,17 @@ impl View for EmbeddedView {
             if is_empty(&start, &end) {
                 return Ok(found);
             }
-            for row in self.snapshot.range::<Vec<u8>, _>(&self.store.records, (start, end)).take(limit) {
-                let (key, stored) = row.into_inner().map_err(|error| fault("reading records", error))?;
-                let record = decode(&key, stored.into())?;
-                found.push((Bytes::from(key).slice(prefix.len()..), record));
+            for row in rows(&self.store, &self.snapshot, &self.over, (start, end), limit).take(limit) {
+                let (key, stored) = row?;
+                let record = decode(&key, stored)?;
+                found.push((key.slice(prefix.len()..), record));
             }
             Ok(found)
         })
     }
 }
 
-pub fn scan_group(store: &Store, range: &GroupRange, limit: usize) -> Result<Page, Fault> {
+pub fn scan_group(store: &Store, buffered: &Buffered, range: &GroupRange, limit: usize) -> Result<Page, Fault> {
     let prefix = key::family_prefix(&range.group, range.family);
     let start = match &range.start {
         ScanStart::AtPartition(partition) => {
@@ -105,21 +110,52 @@ pub fn scan_group(store: &Store, range: &GroupRange, limit: usize) -> Result<Pag
         return Ok(page);
     }
     let mut bytes = 0;
-    let snapshot = store.db.snapshot();
-    for row in snapshot.range::<Vec<u8>, _>(&store.records, (start, end)) {
+    let (over, snapshot) = buffered.over(|| store.db.snapshot());
+    // One more than the page has, to know whether there are more.
+    for row in rows(store, &snapshot, &over, (start, end), limit.saturating_add(1)) {
         if page.rows.len() >= limit || bytes >= PAGE_BYTES_MAX {
             page.more = true;
             break;
         }
-        let (key, stored) = row.into_inner().map_err(|error| fault("reading records", error))?;
+        let (key, stored) = row?;
         bytes += key.len() + stored.len();
-        let record = decode(&key, stored.into())?;
-        let Some((partition, key)) = key::split_partition(&Bytes::from(key).slice(prefix.len()..)) else {
+        let record = decode(&key, stored)?;
+        let Some((partition, key)) = key::split_partition(&key.slice(prefix.len()..)) else {
             return Err(Fault::Corrupt { what: format!("a record key of group {:?}", range.group) });
         };
         page.rows.push(Row { partition, key, record });
     }
     Ok(page)
+}
+
+/// The first records between the bounds, at least `records_max` of them if there are as many: those of fjall, and over them what
+/// is buffered.
+fn rows<'a>(
+    store: &'a Store,
+    snapshot: &'a Snapshot,
+    over: &Over,
+    (start, end): (Bound<Vec<u8>>, Bound<Vec<u8>>),
+    records_max: usize,
+) -> impl Iterator<Item = Result<(Bytes, Bytes), Fault>> + 'a {
+    let mut over = over.range(&start, &end, records_max).into_iter().peekable();
+    let stored = snapshot.range::<Vec<u8>, _>(&store.records, (start, end)).map(|row| match row.into_inner() {
+        Ok((key, stored)) => Ok((Bytes::from(key), Bytes::from(stored))),
+        Err(error) => Err(fault("reading records", error)),
+    });
+    let mut stored = stored.peekable();
+    std::iter::from_fn(move || {
+        loop {
+            let (key, _) = match (stored.peek(), over.peek()) {
+                (_, None) | (Some(Err(_)), _) => return stored.next(),
+                (Some(Ok((below, _))), Some((key, _))) if below < key => return stored.next(),
+                (_, Some(above)) => above,
+            };
+            stored.next_if(|row| matches!(row, Ok((below, _)) if below == key));
+            if let Some((key, Some(value))) = over.next() {
+                return Some(Ok((key, value)));
+            }
+        }
+    })
 }
 
 fn decode(key: &[u8], stored: Bytes) -> Result<Record, Fault> {

@@ -6,10 +6,11 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use bytes::Bytes;
 use common::*;
-use engine::Durability::Synced;
+use engine::Durability::{Buffered, Synced};
 use engine::{CommitError, Engine, ExtentError, ExtentSlice, Fault};
 use lazuli_embedded::disk::{Disk, DiskFile};
 use lazuli_embedded::{Durability, Embedded, Options};
@@ -62,8 +63,16 @@ impl Lossy {
     }
 
     fn open(&self, dir: &std::path::Path, segment_bytes_max: u64) -> Arc<Embedded> {
+        self.open_with(Options { segment_bytes_max, ..Options::new(dir) })
+    }
+
+    /// The same, and nothing is synced before somebody asks for it.
+    fn open_patient(&self, dir: &std::path::Path, segment_bytes_max: u64) -> Arc<Embedded> {
+        self.open_with(Options { segment_bytes_max, sync_within: Duration::MAX, ..Options::new(dir) })
+    }
+
+    fn open_with(&self, options: Options) -> Arc<Embedded> {
         let disk = self.clone();
-        let options = Options { segment_bytes_max, ..Options::new(dir) };
         Embedded::open_with(options, move || Ok(Box::new(disk))).expect("opens")
     }
 }
@@ -197,7 +206,7 @@ fn no_committed_record_points_at_bytes_a_power_cut_took() {
             if disk.0.syncs.load(Ordering::SeqCst) >= 3 + round * 5 {
                 break;
             }
-            std::thread::park_timeout(std::time::Duration::from_micros(500));
+            std::thread::park_timeout(Duration::from_micros(500));
         }
         assert!(disk.0.syncs.load(Ordering::SeqCst) >= 3 + round * 5, "commits sync their segments");
         disk.0.off.store(true, Ordering::SeqCst);
@@ -332,4 +341,183 @@ fn where_holes_cannot_be_punched_the_living_move_away() {
         }
     });
     assert!(disk.stored() < 3_000_000, "{} bytes are stored for 1.2 MB", disk.stored());
+}
+
+/// The content of the body that commit `at` names.
+fn body_of(at: u64) -> Bytes {
+    body(at, 1000 + (at as usize * 7919) % 90_000)
+}
+
+/// Commits number after number, each a record of its own with a body, over two partitions.
+async fn commit_number(engine: &Embedded, at: u64, durability: engine::Durability) -> Result<(), ()> {
+    let written = engine.write_extent(&mut Whole(body_of(at)), engine::EXTENT_BYTES_MAX).await;
+    let Ok(Some(pin)) = written else { return Err(()) };
+    let put = put(&format!("{at:06}"), at.to_string(), vec![ExtentSlice::whole(pin.extent())]);
+    let to = partition(["even", "odd"][at as usize % 2]);
+    engine.commit(&to, batch([put]), durability).await.map(drop).map_err(drop)
+}
+
+/// How many of these are there: all up to some number, each with its body, and none after it.
+async fn numbers_left(engine: &Embedded, end: u64) -> u64 {
+    let mut left = 0;
+    for at in 0..end {
+        let view = engine.view(&partition(["even", "odd"][at as usize % 2])).await.expect("a view");
+        let Some(record) = view.get(HEADS, format!("{at:06}").as_bytes()).await.expect("a read") else { continue };
+        assert_eq!(left, at, "commit {at} is there, and commit {left} is not");
+        assert_eq!(read(engine, record.slices[0]).await.expect("readable"), body_of(at));
+        left = at + 1;
+    }
+    left
+}
+
+#[test]
+fn a_power_cut_leaves_buffered_commits_up_to_one_point() {
+    const END: u64 = 3000;
+    let runtime = runtime();
+    for round in 0..8u64 {
+        let (dir, disk) = (directory(), Lossy::default());
+        let engine = disk.open(dir.path(), 2 << 20);
+        // All below this are promised; how many were begun.
+        let (promised, begun) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let task = runtime.spawn({
+            let (engine, promised, begun) = (Arc::clone(&engine), Arc::clone(&promised), Arc::clone(&begun));
+            async move {
+                for at in 0..END {
+                    begun.store(at + 1, Ordering::SeqCst);
+                    let synced = at % 17 == round;
+                    let Ok(()) = commit_number(&engine, at, if synced { Synced } else { Buffered }).await else {
+                        return;
+                    };
+                    if synced || at % 23 == 5 && engine.sync().await.is_ok() {
+                        promised.store(at + 1, Ordering::SeqCst);
+                    }
+                }
+            }
+        });
+        for _ in 0..20_000 {
+            if disk.0.syncs.load(Ordering::SeqCst) >= 2 + round * 3 {
+                break;
+            }
+            std::thread::park_timeout(Duration::from_micros(500));
+        }
+        disk.0.off.store(true, Ordering::SeqCst);
+        let left = disk.after_power_cut();
+        runtime.block_on(task).expect("the task ended well");
+        drop(engine);
+        let engine = left.open(dir.path(), 2 << 20);
+        engine.sweep_now().expect("cleaned");
+        let found = runtime.block_on(numbers_left(&engine, END));
+        let (promised, begun) = (promised.load(Ordering::SeqCst), begun.load(Ordering::SeqCst));
+        assert!((promised..=begun).contains(&found), "{found} are left, {promised} were promised, {begun} begun");
+        runtime.block_on(commit_number(&engine, END, Synced)).expect("and it goes on");
+    }
+}
+
+/// At the worst moment: the records as they are, and of the bodies only what was synced.
+#[test]
+fn a_crash_takes_what_is_buffered_and_what_came_after_and_nothing_else() {
+    let (runtime, dir, disk) = (runtime(), directory(), Lossy::default());
+    let engine = disk.open_patient(dir.path(), 64 << 20);
+    let left_after_crash = || {
+        let crashed = directory();
+        copy(dir.path(), crashed.path());
+        let engine = disk.after_power_cut().open(crashed.path(), 64 << 20);
+        runtime.block_on(numbers_left(&engine, 20))
+    };
+    runtime.block_on(commit_number(&engine, 0, Synced)).expect("committed");
+    for at in 1..4 {
+        runtime.block_on(commit_number(&engine, at, Buffered)).expect("committed");
+    }
+    assert_eq!(left_after_crash(), 1);
+    // A commit that is synced takes those before it along, whatever their partition.
+    runtime.block_on(commit_number(&engine, 4, Synced)).expect("committed");
+    assert_eq!(left_after_crash(), 5);
+    runtime.block_on(commit_number(&engine, 5, Buffered)).expect("committed");
+    runtime.block_on(engine.sync()).expect("synced");
+    assert_eq!(left_after_crash(), 6);
+    runtime.block_on(commit_number(&engine, 6, Buffered)).expect("committed");
+    runtime.block_on(engine.fence(&engine::GroupId(Bytes::from_static(b"other")))).expect("fenced");
+    assert_eq!(left_after_crash(), 7);
+}
+
+#[test]
+fn buffered_commits_sync_nothing_and_share_the_next_sync() {
+    let (runtime, dir, disk) = (runtime(), directory(), Lossy::default());
+    let engine = disk.open_patient(dir.path(), 64 << 20);
+    let counts = || (disk.0.syncs.load(Ordering::SeqCst), engine.batches());
+    runtime.block_on(async {
+        engine.sync().await.expect("synced");
+        assert_eq!(counts(), (0, 0), "nothing is buffered");
+        for at in 0..50 {
+            commit_number(&engine, at, Buffered).await.expect("committed");
+        }
+        assert_eq!(counts(), (0, 0));
+        let together: Vec<_> = (0..50)
+            .map(|_| {
+                let engine = Arc::clone(&engine);
+                tokio::spawn(async move { engine.sync().await })
+            })
+            .collect();
+        for one in together {
+            one.await.expect("no panic").expect("synced");
+        }
+        assert_eq!(counts(), (1, 1), "one sync of the segment and one of the journal are enough for all");
+        engine.sync().await.expect("synced");
+        assert_eq!(counts(), (1, 1));
+        commit_number(&engine, 50, Buffered).await.expect("committed");
+        commit(&engine, "p", [put("k", "v", vec![])]).await;
+        assert_eq!(counts(), (2, 2), "a synced commit takes what is buffered along");
+    });
+}
+
+#[test]
+fn what_nobody_syncs_is_synced_by_itself() {
+    let (runtime, dir, disk) = (runtime(), directory(), Lossy::default());
+    let engine = disk.open_with(Options { sync_within: Duration::from_millis(20), ..Options::new(dir.path()) });
+    for at in 0..2 {
+        runtime.block_on(commit_number(&engine, at, Buffered)).expect("committed");
+        for _ in 0..2000 {
+            if engine.batches() > at {
+                break;
+            }
+            std::thread::park_timeout(Duration::from_millis(5));
+        }
+        assert_eq!((disk.0.syncs.load(Ordering::SeqCst), engine.batches()), (at + 1, at + 1));
+    }
+    let crashed = directory();
+    copy(dir.path(), crashed.path());
+    let engine = disk.after_power_cut().open(crashed.path(), 64 << 20);
+    assert_eq!(runtime.block_on(numbers_left(&engine, 5)), 2);
+}
+
+#[test]
+fn not_much_stays_in_memory() {
+    let (runtime, dir, disk) = (runtime(), directory(), Lossy::default());
+    let engine = disk.open_patient(dir.path(), 64 << 20);
+    runtime.block_on(async {
+        for at in 0..20 {
+            buffer(&engine, "p", [put(&format!("k{at}"), vec![at; 1 << 20], vec![])]).await;
+        }
+        assert!(engine.batches() >= 2, "20 MiB do not wait");
+    });
+}
+
+#[test]
+fn a_sync_that_fails_is_told_to_who_syncs() {
+    let (runtime, dir, disk) = (runtime(), directory(), Lossy::default());
+    let engine = disk.open_patient(dir.path(), 64 << 20);
+    runtime.block_on(async {
+        commit_number(&engine, 0, Synced).await.expect("committed");
+        commit_number(&engine, 1, Buffered).await.expect("committed");
+        disk.0.fail_syncs.store(true, Ordering::SeqCst);
+        assert!(engine.sync().await.is_err());
+        disk.0.fail_syncs.store(false, Ordering::SeqCst);
+        assert!(matches!(engine.sync().await, Err(Fault::Stopped { .. })));
+        assert!(commit_number(&engine, 2, Buffered).await.is_err());
+        assert_eq!(numbers_left(&engine, 5).await, 2, "what was seen can still be read");
+        assert!(engine.close().is_err());
+    });
+    drop(engine);
+    let engine = disk.open(dir.path(), 64 << 20);
+    assert_eq!(runtime.block_on(numbers_left(&engine, 5)), 1);
 }

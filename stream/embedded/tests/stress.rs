@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use common::*;
-use engine::Durability::Synced;
+use engine::Durability::{Buffered, Synced};
 use engine::{CommitError, Engine, ExtentSlice, Family, GroupId, Guard, PartitionId, Revision, Write};
 use lazuli_embedded::{Durability, Embedded, Options};
 
@@ -96,7 +96,8 @@ async fn work(engine: Arc<Embedded>, task: u64, round: u64, mut model: Model) ->
         } else {
             Write::Put { family: Family(1), key: record_key, value: Bytes::new(), slices }
         };
-        match engine.commit(&p, engine::Batch { guards: vec![guard], writes: vec![write] }, Synced).await {
+        let durability = if dice.roll(3) == 0 { Synced } else { Buffered };
+        match engine.commit(&p, engine::Batch { guards: vec![guard], writes: vec![write] }, durability).await {
             Ok(revision) if !gone => drop(model.insert(at, (revision, parts))),
             Ok(_) => drop(model.remove(&at)),
             // An extent was moved between the view and the commit: nothing changed.

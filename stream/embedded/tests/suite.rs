@@ -1,5 +1,5 @@
-//! The embedded engine does what every engine must do, in both settings of durability, and again where segments are so
-//! small that everything crosses from one to the next.
+//! The embedded engine does what every engine must do, in both settings of durability, again where segments are so
+//! small that everything crosses from one to the next, and again where every commit waits for a sync.
 
 mod common;
 
@@ -30,6 +30,11 @@ fn the_suite_with_small_segments() {
         segment_bytes_max: 5 * 1024 * 1024,
         ..Options::new(dir)
     }));
+}
+
+#[test]
+fn the_suite_with_every_commit_buffered() {
+    suite::run(&Harness::new(directory, |dir| Options::new(dir)).buffering());
 }
 
 /// The engine can be handed around as the trait asks.

@@ -6,10 +6,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use engine::Durability::Synced;
+use engine::Durability::{self, Buffered, Synced};
 use engine::{
-    Batch, BoxFuture, Engine, ExtentSlice, Family, GroupId, Guard, PartitionId, Pin, Revision, Source, SourceError,
-    Write,
+    Batch, BoxFuture, CommitError, Engine, Extent, ExtentError, ExtentSlice, Family, Fault, GroupId, GroupRange, Guard,
+    Page, PartitionId, Pin, Revision, Source, SourceError, View, Write,
 };
 use lazuli_embedded::{Embedded, Options};
 use tempfile::TempDir;
@@ -21,18 +21,27 @@ pub const HEADS: Family = Family(1);
 pub struct Harness {
     directory: fn() -> TempDir,
     options: Box<dyn Fn(&Path) -> Options + Sync>,
+    buffers: bool,
     runtime: Runtime,
     open: Mutex<HashMap<usize, (Arc<Embedded>, TempDir)>>,
 }
 
 impl Harness {
     pub fn new(directory: fn() -> TempDir, options: impl Fn(&Path) -> Options + Sync + 'static) -> Self {
-        Harness { directory, options: Box::new(options), runtime: runtime(), open: Mutex::default() }
+        let options = Box::new(options);
+        Harness { directory, options, buffers: false, runtime: runtime(), open: Mutex::default() }
+    }
+
+    /// Engines that buffer every commit, whatever it asks for.
+    pub fn buffering(self) -> Self {
+        Harness { buffers: true, ..self }
     }
 
     fn add(&self, dir: TempDir) -> Arc<dyn Engine> {
-        let engine = Embedded::open((self.options)(dir.path())).expect("the directory opens");
-        self.open.lock().expect("not poisoned").insert(id(&engine), (Arc::clone(&engine), dir));
+        let embedded = Embedded::open((self.options)(dir.path())).expect("the directory opens");
+        let engine: Arc<dyn Engine> =
+            if self.buffers { Arc::new(Buffering(Arc::clone(&embedded))) } else { Arc::clone(&embedded) as _ };
+        self.open.lock().expect("not poisoned").insert(id(&engine), (embedded, dir));
         engine
     }
 }
@@ -68,6 +77,45 @@ impl engine::suite::Harness for Harness {
 
     fn run(&self, work: BoxFuture<'_, ()>) {
         self.runtime.block_on(work);
+    }
+}
+
+/// The embedded engine with every commit buffered.
+struct Buffering(Arc<Embedded>);
+
+impl Engine for Buffering {
+    fn view<'a>(&'a self, partition: &'a PartitionId) -> BoxFuture<'a, Result<Box<dyn View>, Fault>> {
+        self.0.view(partition)
+    }
+    fn scan<'a>(&'a self, range: &'a GroupRange, limit: usize) -> BoxFuture<'a, Result<Page, Fault>> {
+        self.0.scan(range, limit)
+    }
+    fn commit<'a>(
+        &'a self,
+        partition: &'a PartitionId,
+        batch: Batch,
+        _: Durability,
+    ) -> BoxFuture<'a, Result<Revision, CommitError>> {
+        self.0.commit(partition, batch, Buffered)
+    }
+    fn sync(&self) -> BoxFuture<'_, Result<(), Fault>> {
+        self.0.sync()
+    }
+    fn write_extent<'a>(
+        &'a self,
+        source: &'a mut dyn Source,
+        bytes_max: u64,
+    ) -> BoxFuture<'a, Result<Option<Pin>, ExtentError>> {
+        self.0.write_extent(source, bytes_max)
+    }
+    fn read_extent(&self, slice: ExtentSlice) -> BoxFuture<'_, Result<Bytes, Fault>> {
+        self.0.read_extent(slice)
+    }
+    fn pin(&self, extent: Extent) -> Pin {
+        self.0.pin(extent)
+    }
+    fn fence<'a>(&'a self, group: &'a GroupId) -> BoxFuture<'a, Result<(), Fault>> {
+        self.0.fence(group)
     }
 }
 
@@ -109,6 +157,10 @@ pub fn absent(name: &str) -> Guard {
 
 pub async fn commit(engine: &Embedded, to: &str, writes: impl Into<Vec<Write>>) -> Revision {
     engine.commit(&partition(to), batch(writes), Synced).await.expect("nothing stands in the way of this commit")
+}
+
+pub async fn buffer(engine: &Embedded, to: &str, writes: impl Into<Vec<Write>>) -> Revision {
+    engine.commit(&partition(to), batch(writes), Buffered).await.expect("nothing stands in the way of this commit")
 }
 
 pub async fn value(engine: &Embedded, of: &str, name: &str) -> Option<Bytes> {

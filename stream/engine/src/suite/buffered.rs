@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
 use crate::{Durability, GroupRange, KeyRange, ScanStart, View};
@@ -14,6 +15,7 @@ pub(super) const ALL: &[(&str, Behaviour)] = &[
     ("a fence takes what was buffered", fenced),
     ("what was buffered is there after closing in order", reopen_keeps),
     ("everybody may sync at once", many_syncs),
+    ("a reader sees whole batches, in order, whatever is synced meanwhile", whole_batches),
 ];
 
 async fn buffer(engine: &Arc<dyn Engine>, to: &PartitionId, batch: Batch) -> Revision {
@@ -241,4 +243,45 @@ fn many_syncs(harness: &dyn Harness) {
             assert_eq!(shown(view.as_ref()).await.len(), 25);
         }
     }));
+}
+
+fn whole_batches(harness: &dyn Harness) {
+    let engine = harness.fresh();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                harness.run(Box::pin(async {
+                    let mut newest = 0;
+                    while !done.load(Ordering::Relaxed) {
+                        let view = engine.view(&partition("p")).await.expect("a view");
+                        let rows = shown(view.as_ref()).await;
+                        let mut turns = rows.values().map(|value| String::from_utf8_lossy(value).into_owned());
+                        let Some(turn) = turns.next() else { continue };
+                        assert!(turns.all(|other| other == turn), "{rows:?}");
+                        let turn: u64 = turn.parse().expect("a number was put");
+                        assert_eq!(rows.len() as u64, 4 + turn % 2, "{rows:?}");
+                        assert!(turn >= newest, "{turn} after {newest}");
+                        newest = turn;
+                    }
+                }));
+            });
+        }
+        scope.spawn(|| {
+            harness.run(Box::pin(async {
+                while !done.load(Ordering::Relaxed) {
+                    engine.sync().await.expect("synced");
+                }
+            }));
+        });
+        harness.run(Box::pin(async {
+            for turn in 0..1000u64 {
+                let mut batch: Vec<_> = (0..4).map(|at| put(format!("k{at}"), turn.to_string())).collect();
+                batch.push(if turn % 2 == 1 { put("odd", turn.to_string()) } else { delete("odd") });
+                let durability = if turn % 50 == 7 { Synced } else { Buffered };
+                engine.commit(&partition("p"), writes(batch), durability).await.expect("no guard");
+            }
+        }));
+        done.store(true, Ordering::Relaxed);
+    });
 }
