@@ -240,6 +240,7 @@ error_codes! {
     InvalidPageRange                   416 "The page range specified is invalid."
     InvalidRange                       416 "The range specified is invalid for the current size of the resource."
     CannotVerifyCopySource             500 "Could not verify the copy source within the specified time."
+    ClientCacheFlushDelay              500 "An SMB client did not give up in time what it keeps of the file."
     InternalError                      500 "The server encountered an internal error. Please retry the request."
     OperationTimedOut                  500 "The operation could not be completed within the permitted time."
     NotImplemented                     501 "The requested operation is not implemented on the specified resource."

@@ -22,12 +22,12 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use contract::Refusal;
-use engine::{Durability, Engine, Family, Fault, Guard, KeyRange, PartitionId, Record, View, Write};
+use engine::{BoxFuture, Durability, Engine, Family, Fault, Guard, KeyRange, PartitionId, Record, View, Write};
 use env::{Clock, Id, Ids, Timestamp};
 
 use crate::etag::Ticks;
-use crate::file::opens::OpenFiles;
-use crate::turns::{Answer, Overlay, Ticket, Turns};
+use crate::file::opens::{Blocked, OpenFiles, Wait};
+use crate::turns::{Answer, Overlay, Ticket, Turns, lock};
 
 /// What changes from one attempt to the next besides the records: time and chance, as plain values.
 #[derive(Clone, Copy, Debug)]
@@ -67,6 +67,8 @@ pub enum Failure {
     Refused(Refusal),
     /// The group went away while the request was under way: its container, table, queue or share was deleted.
     Gone,
+    /// Nothing was done yet: SMB clients have to give up something first. `Patience` waits for it.
+    Waits(Wait),
     /// Storage's doing; the outcome of a write is not known.
     Fault(Fault),
 }
@@ -86,6 +88,34 @@ impl From<contract::ErrorCode> for Failure {
 impl From<Fault> for Failure {
     fn from(fault: Fault) -> Self {
         Failure::Fault(fault)
+    }
+}
+
+impl From<Blocked> for Failure {
+    fn from(blocked: Blocked) -> Self {
+        match blocked {
+            Blocked::Refused(refusal) => Failure::Refused(refusal),
+            Blocked::Breaking(wait) => Failure::Waits(wait),
+        }
+    }
+}
+
+/// How long a request waits for others. Time is awaited by the front end alone.
+pub trait Patience: Send + Sync {
+    /// Refused if it lasts too long.
+    fn wait(&self, wait: Wait) -> BoxFuture<'_, Result<(), Refusal>>;
+}
+
+/// Does something again until nobody has to be waited for, or for too long.
+pub async fn patiently<T, F>(patience: &dyn Patience, attempt: impl Fn() -> F) -> Result<T, Failure>
+where
+    F: Future<Output = Result<T, Failure>>,
+{
+    loop {
+        match attempt().await {
+            Err(Failure::Waits(wait)) => patience.wait(wait).await?,
+            done => return done,
+        }
     }
 }
 
@@ -123,7 +153,9 @@ impl Shell {
     /// What is already refused before the body is sent. Not the last word: `execute` judges again.
     pub async fn admit<C: Command>(&self, command: &C) -> Result<(), Failure> {
         let view = self.engine.view(command.partition()).await?;
-        let records = command.load(&Reader::committed(view.as_ref())).await?;
+        let reader = Reader::committed(view.as_ref());
+        let records = command.load(&reader).await?;
+        reader.judge_wait()?;
         Ok(command.check(&records, self.clock.now())?)
     }
 
@@ -147,7 +179,9 @@ impl Shell {
         let (records, guards) = {
             let view = self.engine.view(command.partition()).await?;
             let reader = Reader::over(view.as_ref(), &turn.open.overlay);
-            (command.load(&reader).await?, reader.into_guards())
+            let records = command.load(&reader).await?;
+            reader.judge_wait()?;
+            (records, reader.into_guards())
         };
         let decided = command.decide(records, moment);
         let writes = match &decided {
@@ -190,21 +224,23 @@ impl Shell {
     }
 }
 
-/// How a command reads its partition: committed state under the overlay. Remembers what was read, as guards.
+/// How a command reads its partition: committed state under the overlay. Remembers what was read, as guards, and what has to be over
+/// before anything is decided.
 pub struct Reader<'a> {
     view: &'a dyn View,
     overlay: Option<&'a Overlay>,
     guards: Mutex<Vec<Guard>>,
+    wait: Mutex<Option<Wait>>,
 }
 
 impl<'a> Reader<'a> {
     /// Committed state alone, for reads that take no turn.
     pub fn committed(view: &'a dyn View) -> Self {
-        Reader { view, overlay: None, guards: Mutex::default() }
+        Reader { view, overlay: None, guards: Mutex::default(), wait: Mutex::default() }
     }
 
     fn over(view: &'a dyn View, overlay: &'a Overlay) -> Self {
-        Reader { view, overlay: Some(overlay), guards: Mutex::default() }
+        Reader { view, overlay: Some(overlay), guards: Mutex::default(), wait: Mutex::default() }
     }
 
     /// Is what is read decided upon now? If not, a look is taken in advance.
@@ -241,8 +277,20 @@ impl<'a> Reader<'a> {
         Ok(merged.into_iter().filter_map(|(key, record)| Some((key, record?))).take(limit).collect())
     }
 
+    /// What was found cannot be judged before this is over. Then it has to be found again.
+    pub fn wait_for(&self, wait: Wait) {
+        *lock(&self.wait) = Some(wait);
+    }
+
+    fn judge_wait(&self) -> Result<(), Failure> {
+        match lock(&self.wait).take() {
+            Some(wait) => Err(Failure::Waits(wait)),
+            None => Ok(()),
+        }
+    }
+
     fn guard(&self, guard: Guard) {
-        self.guards.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(guard);
+        lock(&self.guards).push(guard);
     }
 
     fn into_guards(self) -> Vec<Guard> {

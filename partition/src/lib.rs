@@ -30,4 +30,4 @@ mod turns;
 pub use condition::{Conditions, EtagTest};
 pub use content::{Content, ContentReader};
 pub use etag::ETag;
-pub use execute::{Failure, Moment, Shell};
+pub use execute::{Failure, Moment, Patience, Shell, patiently};

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use contract::Service;
-use env::Timestamp;
 use partition::checks::Expectation;
-use partition::file::opens::{Access, BreakNotice, CachingWanted, Claim, Listener, Opening, ShareMode};
+use partition::file::opens::{Access, CachingWanted, Claim, HandleId, ShareMode};
 use partition::file::{read, share};
-use partition::record::FileId;
 use testing::{Answer, Request, World};
+
+use crate::smb_clients::{self, Nobody};
 
 const TIB: u64 = 1 << 40;
 
@@ -334,41 +334,9 @@ async fn a_rename_keeps_what_it_moves() {
     }
 }
 
-/// Opens a file as an SMB client would.
-async fn open(world: &World, path: &str, access: Access, share: ShareMode) -> partition::file::opens::HandleId {
-    let account = http::account::Account::development().name;
-    let name = contract::names::ShareName::parse("share").expect("right");
-    let found = share::find(&world.app.shell, &account, &name, None).await.expect("the share");
-    let head = world.send(&file(&format!("HEAD share/{path}"))).await;
-    let id = head.header("x-ms-file-id").and_then(|id| id.parse().ok()).expect("an id");
-    let opening = Opening {
-        session: 7,
-        client_address: "127.0.0.1:5000".into(),
-        client_name: "client".into(),
-        path: path.into(),
-        file: FileId(id),
-        above: vec![FileId::ROOT],
-        claim: Claim { access, share },
-        mask: 1,
-        caching: CachingWanted::Nothing,
-        overwrites: false,
-        deletes_on_close: false,
-        is_leased: false,
-        opened: Timestamp::from_ticks(0),
-        reconnected: None,
-        listener: Arc::new(Nobody),
-    };
-    let opened = world.app.shell.open_files.open(found.group(), opening, Timestamp::from_ticks(0));
-    opened.expect("nobody has it").handle.id
-}
-
-/// A client that keeps nothing.
-struct Nobody;
-
-impl Listener for Nobody {
-    fn broken(&self, notice: BreakNotice) {
-        panic!("nothing was granted: {notice:?}");
-    }
+/// Opens a file as an SMB client would that keeps nothing.
+async fn open(world: &World, path: &str, access: Access, share: ShareMode) -> HandleId {
+    smb_clients::open(world, path, Claim { access, share }, CachingWanted::Nothing, Arc::new(Nobody)).await
 }
 
 #[tokio::test]
@@ -404,10 +372,8 @@ async fn what_smb_clients_have_open_is_respected_listed_and_closed() {
     // To go with its last handle: refused, not listed, and gone when the handle is (promise F4).
     let deletes = Access { read: false, write: false, delete: true };
     let handle = open(&world, "f", deletes, ShareMode::ALL).await;
-    let account = http::account::Account::development().name;
-    let name = contract::names::ShareName::parse("share").expect("right");
-    let found = share::find(&world.app.shell, &account, &name, None).await.expect("the share");
-    world.app.shell.open_files.set_delete_pending(found.group(), handle, true).expect("it may");
+    let group = smb_clients::group(&world).await;
+    world.app.shell.open_files.set_delete_pending(&group, handle, true).expect("it may");
     for line in ["GET share/f", "HEAD share/f", "DELETE share/f"] {
         assert_eq!(world.send(&file(line)).await.status, 409, "{line}");
     }

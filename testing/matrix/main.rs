@@ -20,6 +20,7 @@ mod past;
 mod printed;
 mod rows;
 mod shares;
+mod smb_clients;
 mod staged_leases;
 mod structured;
 mod tables;

@@ -15,3 +15,4 @@ pub mod read;
 pub mod rename;
 pub mod share;
 pub mod shares;
+pub mod wait;

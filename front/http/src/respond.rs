@@ -63,6 +63,8 @@ impl Context<'_> {
         match failure {
             Failure::Refused(refusal) => self.refusal(refusal),
             Failure::Gone => self.refusal(ErrorCode::ResourceNotFound.into()),
+            // Nobody had the patience.
+            Failure::Waits(_) => self.refusal(ErrorCode::ClientCacheFlushDelay.into()),
             Failure::Fault(engine::Fault::Full) => {
                 tracing::error!(request = %self.id, "refused a write: the disk is full");
                 self.refusal(ErrorCode::ServerBusy.into())

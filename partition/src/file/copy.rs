@@ -20,7 +20,7 @@ use super::tree;
 use super::versions::Edit;
 use crate::content::{Content, ContentReader, Stretch};
 use crate::copying::of_source;
-use crate::execute::{Command, Failure, Moment, Reader, Shell};
+use crate::execute::{Command, Failure, Moment, Patience, Reader, Shell, patiently};
 use crate::housekeeping::RowChore;
 use crate::key::share;
 use crate::record::blob::{ContentProperties, CopyState};
@@ -134,6 +134,7 @@ pub async fn copy(
     metadata: Option<Metadata>,
     shown: String,
     source: Source,
+    patience: &dyn Patience,
 ) -> Result<Made, Failure> {
     let Source { mut reader, bytes, properties, metadata: theirs, file: source } = source;
     let itself = source.filter(|(group, _)| group == file.target.group()).map(|(_, id)| id);
@@ -146,12 +147,12 @@ pub async fn copy(
             CopyFile { file, metadata, shown, from: From::Elsewhere(Box::new(taken)) }
         }
     };
-    shell.admit(&command).await?;
+    patiently(patience, || shell.admit(&command)).await?;
     let done = async {
         if let From::Elsewhere(taken) = &mut command.from {
             taken.put_together(shell, command.file.target.partition(), &mut reader).await?;
         }
-        shell.execute(&command).await
+        patiently(patience, || shell.execute(&command)).await
     };
     let done = done.await;
     if let (Err(_), Some(body)) = (&done, command.staged()) {

@@ -4,6 +4,7 @@ use contract::{ErrorCode, Refusal};
 use engine::{Fault, PartitionId, Write};
 use env::Timestamp;
 
+use super::opens::RestAccess;
 use super::range::refuse_pending;
 use super::target::{Around, Target};
 use super::versions::Edit;
@@ -26,7 +27,11 @@ impl Command for LeaseFile {
     }
 
     async fn load(&self, reader: &Reader<'_>) -> Result<Around, Fault> {
-        self.target.load(reader).await
+        let access = match self.action {
+            LeaseAction::Acquire { .. } => RestAccess::Lease,
+            _ => RestAccess::Nothing,
+        };
+        self.target.load_as(reader, |_| access).await
     }
 
     fn check(&self, around: &Around, now: Timestamp) -> Result<(), Refusal> {

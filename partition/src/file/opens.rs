@@ -30,8 +30,8 @@ use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use contract::Refusal;
 use contract::limits::FILE_HANDLES_MAX;
+use contract::{ErrorCode, Refusal};
 use engine::GroupId;
 use env::Timestamp;
 use tokio::sync::watch;
@@ -164,6 +164,20 @@ pub enum Conflict {
     WithShortOpen(Wait),
 }
 
+/// What stands in a REST operation's way.
+#[derive(Debug)]
+pub enum Blocked {
+    Refused(Refusal),
+    /// Clients keep what it needs, and were told to give it up: ask again when that is over.
+    Breaking(Wait),
+}
+
+impl From<ErrorCode> for Blocked {
+    fn from(code: ErrorCode) -> Self {
+        Blocked::Refused(code.into())
+    }
+}
+
 /// Until something was given back.
 #[derive(Clone, Debug)]
 pub struct Wait(watch::Receiver<()>);
@@ -242,13 +256,21 @@ impl OpenFiles {
 
     /// Begins a REST operation on a file or directory: to be asked once it was found, and held until the operation is
     /// committed.
-    pub fn short_open(&self, share: &GroupId, file: FileId, access: RestAccess) -> Result<ShortOpen, Refusal> {
+    pub fn short_open(
+        &self,
+        share: &GroupId,
+        file: FileId,
+        access: RestAccess,
+        now: Timestamp,
+    ) -> Result<ShortOpen, Blocked> {
         self.change(share, |opens| {
+            if access == RestAccess::RenameDirectory {
+                breaks::break_below(opens, file, now).map_err(Blocked::Breaking)?;
+            }
             let open = opens.files.entry(file).or_default();
-            let judged = open.judge(access);
+            let judged = open.judge(access, now, &mut opens.notices);
             let mut number = None;
-            // What touches nothing keeps nobody from opening.
-            if judged.is_ok() && access != RestAccess::Nothing {
+            if judged.is_ok() && !access.is_harmless() {
                 let free = next_number(&open.short_opens);
                 open.short_opens.insert(free, access);
                 number = Some(free);

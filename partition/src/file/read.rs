@@ -45,8 +45,9 @@ async fn look_as(
     judge_kind(expectation, node)?;
     // Whoever opens it later comes later: a view of it is taken.
     if share.at == At::Now {
-        drop(shell.open_files.short_open(share.group(), node.id, as_what(node))?);
-        judge_lease(expectation, node.lease.as_ref(), shell.clock.now())?;
+        let now = shell.clock.now();
+        drop(shell.open_files.short_open(share.group(), node.id, as_what(node), now)?);
+        judge_lease(expectation, node.lease.as_ref(), now)?;
     }
     let found = place.found().ok_or(ErrorCode::ResourceNotFound)?;
     Ok(Looked { view, found })

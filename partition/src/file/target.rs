@@ -1,15 +1,15 @@
 //! What every command on something in a share begins with: where it is, whether it is there, who has it open, and whether its lease
 //! agrees.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use contract::names::FilePath;
 use contract::operations::{Access, Effect, Resource};
 use contract::{ErrorCode, Refusal};
 use engine::{Fault, GroupId, PartitionId};
-use env::Timestamp;
+use env::{Clock, Timestamp};
 
-use super::opens::{ByteRange, OpenFiles, RestAccess, ShortOpen};
+use super::opens::{Blocked, ByteRange, OpenFiles, RestAccess, ShortOpen};
 use super::share;
 use super::tree::{self, Found, Place, parent};
 use crate::checks::Expectation;
@@ -28,6 +28,7 @@ pub struct Target {
     pub path: FilePath,
     pub expectation: Expectation,
     opens: OpenFiles,
+    clock: Arc<dyn Clock>,
     /// From the decision until the command is over: nobody opens what it is at work on in a way that it would break.
     held: Mutex<Vec<ShortOpen>>,
 }
@@ -43,8 +44,8 @@ pub struct Around {
 impl Target {
     pub fn new(shell: &Shell, share: &share::Found, path: FilePath, expectation: Expectation) -> Target {
         let (partition, share) = (key::tree_partition(share.group()), share.head.clone());
-        let (opens, held) = (shell.open_files.clone(), Mutex::default());
-        Target { partition, share, path, expectation, opens, held }
+        let (opens, clock, held) = (shell.open_files.clone(), shell.clock.clone(), Mutex::default());
+        Target { partition, share, path, expectation, opens, clock, held }
     }
 
     pub fn partition(&self) -> &PartitionId {
@@ -72,7 +73,8 @@ impl Target {
         Ok(Around { state, place, opened })
     }
 
-    /// Opens what is at a place for as long as the command lasts, or asks whether it could be, if only a look is taken in advance.
+    /// Opens what is at a place for as long as the command lasts, or asks whether it could be, if only a look is taken in advance. The
+    /// reader learns if SMB clients have to give up something first.
     pub fn open(
         &self,
         reader: &Reader<'_>,
@@ -85,11 +87,20 @@ impl Target {
             Place::Free { above } => (parent(above), RestAccess::Nothing),
             Place::Taken(found) => (found.node.id, as_what(&found.node)),
         };
-        let opened = self.opens.short_open(self.group(), file, access)?;
-        if reader.is_in_turn() {
-            lock(&self.held).push(opened);
+        match self.opens.short_open(self.group(), file, access, self.clock.now()) {
+            Ok(opened) if reader.is_in_turn() => {
+                lock(&self.held).push(opened);
+                Ok(())
+            }
+            Ok(_) => Ok(()),
+            Err(Blocked::Refused(refusal)) => Err(refusal),
+            Err(Blocked::Breaking(wait)) => {
+                // Nobody waits for one who waits.
+                self.let_go();
+                reader.wait_for(wait);
+                Err(ErrorCode::ClientCacheFlushDelay.into())
+            }
         }
-        Ok(())
     }
 
     /// What an earlier attempt held.
@@ -145,9 +156,8 @@ pub fn access(effect: Effect, node: &Node) -> RestAccess {
         (Effect::Deletes, true) => RestAccess::DeleteDirectory,
         (Effect::Renames, false) => RestAccess::Rename,
         (Effect::Renames, true) => RestAccess::RenameDirectory,
-        (_, true) | (Effect::Nothing | Effect::Leases | Effect::Snapshots | Effect::Stages, false) => {
-            RestAccess::Nothing
-        }
+        (Effect::Nothing, false) => RestAccess::Look,
+        (_, true) | (Effect::Leases | Effect::Snapshots | Effect::Stages, false) => RestAccess::Nothing,
     }
 }
 

@@ -6,6 +6,7 @@ use partition::{Failure, Shell};
 
 use super::create::target;
 use super::headers::{About, content_properties, made, settings, size};
+use super::wait::execute;
 use crate::request::Request;
 use crate::wire::Response;
 
@@ -16,7 +17,7 @@ pub async fn properties_of_directory(
 ) -> Result<Response, Failure> {
     let (share, target) = target(shell, request, row).await?;
     let change = Change { settings: settings(request, &share.head, About::Old)?, ..Change::default() };
-    let outcome = share.settle(shell, shell.execute(&ChangeNode { target, change }).await).await?;
+    let outcome = execute(shell, request, &share, &ChangeNode { target, change }).await?;
     Ok(made(row, &outcome))
 }
 
@@ -29,7 +30,7 @@ pub async fn properties_of_file(
     let (bytes, properties) = (size(request)?, content_properties(request)?);
     let (share, target) = target(shell, request, row).await?;
     let change = Change { settings: settings(request, &share.head, About::Old)?, properties, bytes, metadata: None };
-    let outcome = share.settle(shell, shell.execute(&ChangeNode { target, change }).await).await?;
+    let outcome = execute(shell, request, &share, &ChangeNode { target, change }).await?;
     Ok(made(row, &outcome))
 }
 
@@ -37,6 +38,6 @@ pub async fn metadata(shell: &Shell, request: &Request<'_>, row: &'static Operat
     let metadata = request.metadata()?;
     let (share, target) = target(shell, request, row).await?;
     let change = Change { metadata: Some(metadata), ..Change::default() };
-    let outcome = share.settle(shell, shell.execute(&ChangeNode { target, change }).await).await?;
+    let outcome = execute(shell, request, &share, &ChangeNode { target, change }).await?;
     Ok(made(row, &outcome))
 }

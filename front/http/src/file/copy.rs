@@ -18,6 +18,7 @@ use partition::{Failure, Shell};
 
 use super::create::target;
 use super::headers::{copy_settings, refuse_content_properties, refuse_source};
+use super::wait::{Waiting, admit, execute};
 use crate::app::App;
 use crate::auth::{Credential, Grant};
 use crate::body::{refuse_body, too_large};
@@ -62,7 +63,7 @@ pub async fn copy(
             copying.of_own(target, settings, read, None, shown).await?
         }
         Origin::File(source) => {
-            let ReadFile { read, share, node } = read_file(shell, source, &expectation, None).await?;
+            let ReadFile { read, share, node } = read_file(shell, request, source, &expectation, None).await?;
             refuse_source(request, Some(&node))?;
             let permission = match copying.settings.inherited.permission {
                 true => Some(permission::of(shell, &share, &node).await.map_err(unreadable)?),
@@ -110,7 +111,8 @@ impl Copying<'_> {
         let shell = &self.app.shell;
         let source = Source { reader, bytes, properties: of.properties, metadata: of.metadata, file };
         let file = self.file(target, settings.settings());
-        let copied = model::copy(shell, file, self.metadata, shown, source).await;
+        let patience = Waiting::new(shell, self.request);
+        let copied = model::copy(shell, file, self.metadata, shown, source, &patience).await;
         self.share.settle(shell, copied).await
     }
 
@@ -132,7 +134,7 @@ impl Copying<'_> {
             metadata: Metadata::default(),
             copy: CopyState::pending(id, shown, 0),
         };
-        self.share.settle(shell, shell.admit(&command).await).await?;
+        admit(shell, request, &self.share, &command).await?;
         let looked = copies::look(app, request, outside, expectation).await?;
         if looked.bytes > limits::FILE_BYTES_MAX {
             return Err(too_large(limits::FILE_BYTES_MAX).into());
@@ -141,7 +143,7 @@ impl Copying<'_> {
         command.copy.bytes = looked.bytes;
         command.properties = looked.of.properties;
         command.metadata = self.metadata.unwrap_or(looked.of.metadata);
-        let begun = async { self.share.settle(shell, shell.execute(&command).await).await };
+        let begun = async { execute(shell, request, &self.share, &command).await };
         copies::start(app, request, outside, id, note, begun).await
     }
 }
@@ -150,7 +152,7 @@ impl Copying<'_> {
 pub async fn abort(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {
     let id = copied::aborted(request)?;
     let (share, target) = target(shell, request, row).await?;
-    share.settle(shell, shell.execute(&AbortCopy { target, id }).await).await?;
+    execute(shell, request, &share, &AbortCopy { target, id }).await?;
     // The one who copies notices by itself.
     Ok(Response::new(row.status))
 }

@@ -11,6 +11,7 @@ use partition::file::target::Target;
 use partition::{Content, Failure, Shell};
 
 use super::headers::{About, content_properties, made, settings, size};
+use super::wait::{admit, execute};
 use crate::auth::Grant;
 use crate::body::{limit_body, not_received, put_framing};
 use crate::hash::{Expected, HashedBody};
@@ -35,7 +36,7 @@ pub async fn directory(shell: &Shell, request: &Request<'_>, row: &'static Opera
     let (share, target) = target(shell, request, row).await?;
     let settings = settings(request, &share.head, About::NewDirectory)?;
     let command = CreateDirectory { target, settings, metadata };
-    let outcome = share.settle(shell, shell.execute(&command).await).await?;
+    let outcome = execute(shell, request, &share, &command).await?;
     Ok(made(row, &outcome))
 }
 
@@ -60,11 +61,11 @@ pub async fn file(
     let file = NewFile { target, settings, may_overwrite: grant.may_overwrite, ignores_read_only: false };
     let mut command = CreateFile { file, properties, metadata, bytes, content: None };
     if !has_body {
-        let outcome = share.settle(shell, shell.execute(&command).await).await?;
+        let outcome = execute(shell, request, &share, &command).await?;
         return Ok(made(row, &outcome));
     }
     let framing = limit_body(request, body, limits::PUT_RANGE_BYTES_MAX)?;
-    share.settle(shell, shell.admit(&command).await).await?;
+    admit(shell, request, &share, &command).await?;
     let mut source = HashedBody::new(body, framing.as_ref());
     let content = Content::receive(shell.engine.as_ref(), &mut source).await.map_err(not_received)?;
     let actual = source.finish().await?;
@@ -73,7 +74,7 @@ pub async fn file(
         return Err(Refusal::bad_header("Content-Length", content.bytes().to_string()).into());
     }
     command.content = Some(content);
-    let outcome = share.settle(shell, shell.execute(&command).await).await?;
+    let outcome = execute(shell, request, &share, &command).await?;
     let mut response = made(row, &outcome);
     response.header("Content-MD5", STANDARD.encode(actual.md5));
     put_framing(&mut response, framing.as_ref());
@@ -83,7 +84,7 @@ pub async fn file(
 /// Delete File and Delete Directory.
 pub async fn delete(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Response, Failure> {
     let (share, target) = target(shell, request, row).await?;
-    let links = share.settle(shell, shell.execute(&Delete { target }).await).await?;
+    let links = execute(shell, request, &share, &Delete { target }).await?;
     let mut response = Response::new(row.status);
     if links > 0 {
         response.header("x-ms-link-count", links.to_string());

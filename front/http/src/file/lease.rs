@@ -7,6 +7,7 @@ use partition::lease::LeaseAction;
 use partition::{Failure, Shell};
 
 use super::create::target;
+use super::wait::execute;
 use crate::lease::{action, answer};
 use crate::request::Request;
 use crate::wire::Response;
@@ -20,6 +21,6 @@ pub async fn lease(shell: &Shell, request: &Request<'_>, row: &'static Operation
         action => action,
     };
     let (share, target) = target(shell, request, row).await?;
-    let (node, acted) = share.settle(shell, shell.execute(&LeaseFile { target, action }).await).await?;
+    let (node, acted) = execute(shell, request, &share, &LeaseFile { target, action }).await?;
     Ok(answer(row, Some((node.etag, node.last_modified)), &acted))
 }

@@ -11,6 +11,7 @@ use partition::{Failure, Shell};
 use super::create::target;
 use super::headers::{About, made, settings};
 use super::read::share;
+use super::wait::execute;
 use crate::query::percent_decode;
 use crate::request::Request;
 use crate::respond::stamp;
@@ -34,7 +35,7 @@ pub async fn create_symbolic(
     refuse_smb(&share.head)?;
     let settings = settings(request, &share.head, About::NewFile)?;
     let command = CreateSymbolicLink { target, settings, metadata, text };
-    let outcome = share.settle(shell, shell.execute(&command).await).await?;
+    let outcome = execute(shell, request, &share, &command).await?;
     Ok(made(row, &outcome))
 }
 
@@ -58,6 +59,6 @@ pub async fn create_hard(shell: &Shell, request: &Request<'_>, row: &'static Ope
     let existing = FilePath::parse(existing.strip_prefix('/').unwrap_or(&existing), true).map_err(|_| bad())?;
     let (share, target) = target(shell, request, row).await?;
     refuse_smb(&share.head)?;
-    let outcome = share.settle(shell, shell.execute(&CreateHardLink { target, existing }).await).await?;
+    let outcome = execute(shell, request, &share, &CreateHardLink { target, existing }).await?;
     Ok(made(row, &outcome))
 }

@@ -10,6 +10,7 @@ use partition::file::range::{PutRange, Ranged};
 use partition::{Content, Failure, Shell};
 
 use super::create::target;
+use super::wait::{admit, execute};
 use crate::app::App;
 use crate::body::{empty_body, limit_body, not_received, put_framing, refuse_body, too_large};
 use crate::content::parse_range;
@@ -57,7 +58,7 @@ async fn update(
     let (expected, keeps_write_time) = (Expected::parse(request)?, keeps_write_time(request)?);
     let (share, target) = target(shell, request, row).await?;
     let mut command = PutRange { target, range, what: Ranged::Awaited, keeps_write_time };
-    share.settle(shell, shell.admit(&command).await).await?;
+    admit(shell, request, &share, &command).await?;
 
     let mut source = HashedBody::new(body, framing.as_ref());
     let content = Content::receive(shell.engine.as_ref(), &mut source).await.map_err(not_received)?;
@@ -67,7 +68,7 @@ async fn update(
         return Err(wrong_length(content.bytes()).into());
     }
     command.what = Ranged::Update(content);
-    let made = share.settle(shell, shell.execute(&command).await).await?;
+    let made = execute(shell, request, &share, &command).await?;
     let mut response = answer(row, &made);
     response.header("Content-MD5", STANDARD.encode(actual.md5));
     if expected.crc64.is_some() {
@@ -97,7 +98,7 @@ pub async fn put_from_url(app: &App, request: &Request<'_>, row: &'static Operat
     let (source, condition) = (origin::expectation_of_file(request, row)?, CrcCondition::parse(request)?);
     let (shell, (share, target)) = (&app.shell, target(&app.shell, request, row).await?);
     let mut command = PutRange { target, range, what: Ranged::Awaited, keeps_write_time };
-    share.settle(shell, shell.admit(&command).await).await?;
+    admit(shell, request, &share, &command).await?;
 
     let origin = origin::find(app, request, None).await?;
     let (range, bytes_max) = (Some(wanted), range.bytes());
@@ -113,7 +114,7 @@ pub async fn put_from_url(app: &App, request: &Request<'_>, row: &'static Operat
     };
     condition.judge(&actual)?;
     command.what = Ranged::Update(fetched.content);
-    let made = share.settle(shell, shell.execute(&command).await).await?;
+    let made = execute(shell, request, &share, &command).await?;
     let mut response = answer(row, &made);
     response.header("x-ms-content-crc64", STANDARD.encode(actual.crc64));
     Ok(response)
@@ -158,7 +159,7 @@ async fn clear(shell: &Shell, request: &Request<'_>, row: &'static Operation) ->
     let (range, keeps_write_time) = (range(request)?, keeps_write_time(request)?);
     let (share, target) = target(shell, request, row).await?;
     let command = PutRange { target, range, what: Ranged::Clear, keeps_write_time };
-    let made = share.settle(shell, shell.execute(&command).await).await?;
+    let made = execute(shell, request, &share, &command).await?;
     Ok(answer(row, &made))
 }
 

@@ -8,6 +8,7 @@ use partition::file::versions::At;
 use partition::{Failure, Shell};
 
 use super::read::share;
+use super::wait::settle;
 use crate::content::range;
 use crate::request::Request;
 use crate::respond::{document, stamp};
@@ -21,8 +22,7 @@ pub async fn list(shell: &Shell, request: &Request<'_>, row: &'static Operation)
     let share = share(shell, request).await?;
     let since = previous(shell, request).await?;
     let query = RangeQuery { range, since, may_be_renamed, from, results_max };
-    let listed = model::list(shell, &share, &path, &expectation, query).await;
-    let listed = share.settle(shell, listed).await?;
+    let listed = settle(shell, request, &share, || model::list(shell, &share, &path, &expectation, query)).await?;
     let mut xml = XmlWriter::new();
     match listed.listed.is_empty() {
         true => drop(xml.element("Ranges", "")),

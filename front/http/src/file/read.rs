@@ -9,6 +9,7 @@ use partition::file::tree::Found;
 use partition::{Failure, Shell};
 
 use super::headers::put_settings;
+use super::wait::settle;
 use crate::auth::Grant;
 use crate::content::{Wanted, put_properties};
 use crate::copied::put_copy;
@@ -30,8 +31,8 @@ pub async fn get(
 ) -> Result<Response, Failure> {
     let (path, expectation, wanted) = (request.file_path()?, request.expectation(row)?, Wanted::parse(request)?);
     let share = share(shell, request).await?;
-    let read = model::content(shell, &share, &path, &expectation, wanted.range).await;
-    let (found, part, reader) = share.settle(shell, read).await?;
+    let read = || model::content(shell, &share, &path, &expectation, wanted.range);
+    let (found, part, reader) = settle(shell, request, &share, read).await?;
     let mut response = Response::new(if part.is_some() { 206 } else { row.status });
     put_file(&mut response, request, grant, &found);
     let stored_md5 = found.node.properties.content_md5.map(|md5| STANDARD.encode(md5));
@@ -95,8 +96,8 @@ pub async fn metadata(shell: &Shell, request: &Request<'_>, row: &'static Operat
 async fn look(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Found, Failure> {
     let (path, expectation) = (request.file_path()?, request.expectation(row)?);
     let share = share(shell, request).await?;
-    let looked = model::look(shell, &share, &path, &expectation).await;
-    Ok(share.settle(shell, looked).await?.found)
+    let looked = settle(shell, request, &share, || model::look(shell, &share, &path, &expectation)).await?;
+    Ok(looked.found)
 }
 
 fn put_file(response: &mut Response, request: &Request<'_>, grant: Grant, found: &Found) {

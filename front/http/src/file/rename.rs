@@ -8,6 +8,7 @@ use partition::{Failure, Shell};
 
 use super::create::target;
 use super::headers::{About, made, settings};
+use super::wait::execute;
 use crate::address::Address;
 use crate::request::Request;
 use crate::wire::Response;
@@ -35,7 +36,7 @@ pub async fn rename(shell: &Shell, request: &Request<'_>, row: &'static Operatio
         metadata,
         content_type,
     };
-    let outcome = share.settle(shell, shell.execute(&command).await).await?;
+    let outcome = execute(shell, request, &share, &command).await?;
     command.target.moved(&outcome.above);
     Ok(made(row, &outcome))
 }

@@ -21,6 +21,7 @@ use super::outside::{self, BrokenOff, NotOpened, Opened};
 use crate::app::App;
 use crate::body::too_large;
 use crate::content::parse_range;
+use crate::file::wait::settle;
 use crate::hash::{Actual, Expected, parse_crc64, parse_md5};
 use crate::request::Request;
 
@@ -96,6 +97,7 @@ pub async fn read_blob(
 /// A file of ours, or a part of it.
 pub async fn read_file(
     shell: &Shell,
+    request: &Request<'_>,
     source: &OwnFile,
     expectation: &SourceExpectation,
     range: Option<Range>,
@@ -105,8 +107,8 @@ pub async fn read_file(
         return Err(ErrorCode::ConditionHeadersNotSupported.into());
     }
     let share = share::find(shell, &source.account.name, &source.share, source.snapshot).await.map_err(unreadable)?;
-    let opened = file::content(shell, &share, &source.path, &source.expectation, range).await;
-    let (found, part, reader) = share.settle(shell, opened).await.map_err(unreadable)?;
+    let opened = || file::content(shell, &share, &source.path, &source.expectation, range);
+    let (found, part, reader) = settle(shell, request, &share, opened).await.map_err(unreadable)?;
     let node = found.node;
     let bytes = part.map_or(node.bytes(), Part::bytes);
     let (properties, metadata) = (node.properties.clone(), node.metadata.clone());
@@ -120,7 +122,7 @@ pub async fn fetch(app: &App, request: &Request<'_>, origin: &Origin, wanted: &W
     let fetched = match origin {
         Origin::Blob(source) => name(shell, read_blob(shell, source, expectation, wanted.range).await?, wanted).await?,
         Origin::File(source) => {
-            name(shell, read_file(shell, source, expectation, wanted.range).await?.read, wanted).await?
+            name(shell, read_file(shell, request, source, expectation, wanted.range).await?.read, wanted).await?
         }
         Origin::Outside(source) => {
             let receiving = async {

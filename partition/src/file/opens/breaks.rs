@@ -7,7 +7,7 @@ use super::caching::{AcknowledgeError, BreakOf, CachingGranted, Io, LeaseKey, Le
 use super::entry::{Share, next_number};
 use super::held::{Renaming, ShortOpen};
 use super::share_mode::RestAccess;
-use super::{Conflict, HandleId, OpenFiles};
+use super::{Conflict, HandleId, OpenFiles, Wait};
 use crate::record::FileId;
 use crate::turns::lock;
 
@@ -102,18 +102,13 @@ impl OpenFiles {
                 }
             }
             if let Some(target) = target {
-                break_handles(opens, target, None, now)?;
+                break_handles(opens, target, None, now).map_err(Conflict::Breaking)?;
                 if opens.files.get(&target).is_some_and(|open| !open.handles.is_empty()) {
                     return Err(Conflict::TargetOpen);
                 }
             }
-            break_handles(opens, file, Some(source.holder()), now)?;
-            // All at once, though only one is waited for at a time.
-            let below: Vec<_> =
-                files_below(opens, file).into_iter().map(|below| break_handles(opens, below, None, now)).collect();
-            let is_open_below = !below.is_empty();
-            below.into_iter().collect::<Result<(), _>>()?;
-            if is_open_below {
+            break_handles(opens, file, Some(source.holder()), now).map_err(Conflict::Breaking)?;
+            if break_below(opens, file, now).map_err(Conflict::Breaking)? {
                 return Err(Conflict::Sharing);
             }
             let mut take = |file, access| {
@@ -130,14 +125,23 @@ impl OpenFiles {
     }
 }
 
-/// Asks for the handles on a file that others only cache, and for those waits.
-fn break_handles(opens: &mut Share, file: FileId, own: Option<BreakOf>, now: Timestamp) -> Result<(), Conflict> {
+/// Asks for handles below a directory that clients may only keep. Tells whether there are handles below it that they use.
+pub(super) fn break_below(opens: &mut Share, directory: FileId, now: Timestamp) -> Result<bool, Wait> {
+    // All at once, though only one is waited for at a time.
+    let below: Vec<_> =
+        files_below(opens, directory).into_iter().map(|below| break_handles(opens, below, None, now)).collect();
+    let is_open = !below.is_empty();
+    below.into_iter().collect::<Result<(), _>>().map(|()| is_open)
+}
+
+/// Asks for handles on a file that others may only keep.
+fn break_handles(opens: &mut Share, file: FileId, own: Option<BreakOf>, now: Timestamp) -> Result<(), Wait> {
     let Share { files, notices, .. } = opens;
     let Some(open) = files.get_mut(&file) else { return Ok(()) };
     open.expire(now);
     let rule = |holder, held: &_| (Some(holder) != own).then(|| Left::taking(held, Rights::H, Rights::H));
     match open.lower(rule, now, notices) {
-        true => Err(Conflict::Breaking(open.wait())),
+        true => Err(open.wait()),
         false => Ok(()),
     }
 }

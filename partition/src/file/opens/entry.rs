@@ -13,7 +13,7 @@ use super::caching::{
 };
 use super::range_lock::{ByteRange, RangeLock, RangeUse};
 use super::share_mode::{Claim, RestAccess, conflicts};
-use super::{Conflict, Handle, HandleId, Opening, Scope, Wait};
+use super::{Blocked, Conflict, Handle, HandleId, Opening, Scope, Wait};
 use crate::record::FileId;
 
 /// A short open or a handle is always in `files`, a handle in `handles` too.
@@ -57,24 +57,44 @@ pub(super) fn next_number<T>(taken: &BTreeMap<u64, T>) -> u64 {
 }
 
 impl OpenFile {
-    /// May a REST operation go on?
-    pub fn judge(&self, access: RestAccess) -> Result<(), ErrorCode> {
-        if self.is_delete_pending {
-            return Err(ErrorCode::SMBDeletePending);
-        }
+    /// May a REST operation go on beside the handles that there are?
+    fn judge_handles(&self, access: RestAccess) -> Result<(), ErrorCode> {
         match access {
             RestAccess::DeleteDirectory if !self.handles.is_empty() => Err(ErrorCode::CannotDeleteFileOrDirectory),
             RestAccess::RenameDirectory if !self.within.is_empty() => Err(ErrorCode::SharingViolation),
-            RestAccess::Delete if !self.handles.is_empty() => Err(ErrorCode::SharingViolation),
-            _ if self.is_denied(access.claim()) => Err(ErrorCode::SharingViolation),
+            _ if self.handles.values().any(|open| access.conflicts(open.opening.claim)) => {
+                Err(ErrorCode::SharingViolation)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn judge_locks(&self, access: RestAccess) -> Result<(), ErrorCode> {
+        match access {
             RestAccess::Read(range) if self.is_locked(None, RangeUse::Read, range) => Err(ErrorCode::FileLockConflict),
             _ if access.writes_content() && !self.locks.is_empty() => Err(ErrorCode::FileLockConflict),
             _ => Ok(()),
         }
     }
 
-    pub fn is_denied(&self, wanted: Claim) -> bool {
-        self.handles.values().any(|open| conflicts(open.opening.claim, wanted))
+    /// Breaks what stands in the way of a REST operation, and says what still does.
+    pub fn judge(&mut self, access: RestAccess, now: Timestamp, notices: &mut Notices) -> Result<(), Blocked> {
+        self.expire(now);
+        if self.is_delete_pending {
+            return Err(ErrorCode::SMBDeletePending.into());
+        }
+        let beside = self.judge_handles(access);
+        let against = self.holders_where(|open| access.conflicts(open));
+        let rule = |holder, held: &_| match beside {
+            Ok(()) => Some(access.left(held)),
+            // It may be that nobody uses the handle any more.
+            Err(_) => against.contains(&holder).then(|| Left::taking(held, Rights::H, Rights::H)),
+        };
+        if self.lower(rule, now, notices) {
+            return Err(Blocked::Breaking(self.wait()));
+        }
+        beside?;
+        Ok(self.judge_locks(access)?)
     }
 
     pub fn is_locked(&self, by: Option<HandleId>, usage: RangeUse, range: ByteRange) -> bool {
@@ -83,7 +103,7 @@ impl OpenFile {
 
     /// Is a REST operation at work that could not go on if there were this open?
     pub fn is_used_against(&self, wanted: Claim) -> bool {
-        self.short_opens.values().any(|access| conflicts(access.claim(), wanted))
+        self.short_opens.values().any(|access| access.conflicts(wanted))
     }
 
     pub fn is_being_taken_away(&self) -> bool {
@@ -138,18 +158,19 @@ impl OpenFile {
         }
     }
 
-    /// Who has handles that cannot be beside a claim.
-    fn holders_against(&self, wanted: Claim) -> BTreeSet<BreakOf> {
-        let against = self.handles.values().filter(|open| conflicts(open.opening.claim, wanted));
-        against.map(|open| open.holder()).collect()
+    /// Who has handles like that.
+    fn holders_where(&self, is_like_that: impl Fn(Claim) -> bool) -> BTreeSet<BreakOf> {
+        let those = self.handles.values().filter(|open| is_like_that(open.opening.claim));
+        those.map(|open| open.holder()).collect()
     }
 
     /// Breaks what stands in the way of an open, and says what still does.
     pub fn judge_open(&mut self, opening: &Opening, now: Timestamp, notices: &mut Notices) -> Result<(), Conflict> {
         self.expire(now);
         let (claim, opener) = (opening.judged_claim(), opening.opener());
-        let (own, against) = (opening.caching.lease().map(|key| BreakOf::Lease { key }), self.holders_against(claim));
-        let violates = self.is_denied(claim);
+        let own = opening.caching.lease().map(|key| BreakOf::Lease { key });
+        let against = self.holders_where(|open| conflicts(open, claim));
+        let violates = !against.is_empty();
         let waits = self.lower(
             |holder, held| {
                 // While the open is not to be, only those are asked who could make it be.
@@ -176,6 +197,9 @@ impl OpenFile {
             beside.is_shared |= caching.is_some() || !open.opening.opener().is_stat();
             beside.has_oplock |= caching.is_some_and(|caching| !caching.is_lease());
             beside.has_handle_caching |= caching.is_some_and(|caching| caching.rights().handle);
+        }
+        for access in self.short_opens.values() {
+            beside.left = beside.left.without(access.takes().0);
         }
         for usage in self.uses.values() {
             let by_other = self.handles.get(&usage.by).is_none_or(|user| Some(user.holder()) != own);

@@ -1,5 +1,6 @@
 //! What an open does with a file and what it lets others do meanwhile, and the same of REST operations.
 
+use super::caching::{Caching, Left, Rights};
 use super::range_lock::ByteRange;
 
 /// Only what share modes are about: an open that looks at attributes alone has none of the three.
@@ -52,9 +53,12 @@ pub fn conflicts(open: Claim, wanted: Claim) -> bool {
 /// What a REST operation does with one file or directory: it is a short open that lets others do everything.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RestAccess {
-    /// Properties and metadata are read, a directory is listed, a handle or lease is looked after, something is created
-    /// in a directory.
+    /// A directory is listed or looked at, something is created in it, a lease is looked after.
     Nothing,
+    /// Get File Properties and Get File Metadata.
+    Look,
+    /// Acquire Lease: a file that SMB clients may write to cannot be leased.
+    Lease,
     /// Get File, List Ranges, the source of a copy: so much of the content.
     Read(ByteRange),
     /// Set File Properties and Set File Metadata, as long as the size stays.
@@ -74,9 +78,9 @@ pub enum RestAccess {
 }
 
 impl RestAccess {
-    pub(super) fn claim(self) -> Claim {
+    fn claim(self) -> Claim {
         let (read, write, delete) = match self {
-            RestAccess::Nothing => (false, false, false),
+            RestAccess::Nothing | RestAccess::Look | RestAccess::Lease => (false, false, false),
             RestAccess::Read(_) => (true, false, false),
             RestAccess::WriteProperties | RestAccess::Write => (false, true, false),
             RestAccess::Replace => (false, true, true),
@@ -87,12 +91,47 @@ impl RestAccess {
         Claim { access: Access { read, write, delete }, share: ShareMode::ALL }
     }
 
+    /// Can it not be while there is this open?
+    pub(super) fn conflicts(self, open: Claim) -> bool {
+        match self {
+            RestAccess::Lease => open.access.write || open.access.delete,
+            RestAccess::Delete => true,
+            _ => conflicts(open, self.claim()),
+        }
+    }
+
+    /// Does it matter to nobody, so that nobody has to wait for it?
+    pub(super) fn is_harmless(self) -> bool {
+        matches!(self, RestAccess::Nothing | RestAccess::Look)
+    }
+
+    /// What it takes of what SMB clients keep, and which of that has to be given up before it goes on: what they did not
+    /// write yet, and handles they may only keep, if it matters whether the file is open.
+    pub(super) fn takes(self) -> (Rights, Rights) {
+        match self {
+            RestAccess::Nothing | RestAccess::Lease => (Rights::NONE, Rights::NONE),
+            RestAccess::Look | RestAccess::Read(_) => (Rights::W, Rights::W),
+            RestAccess::WriteProperties | RestAccess::Write => (Rights::RWH, Rights::W),
+            RestAccess::Replace => (Rights::RWH, Rights { read: false, ..Rights::RWH }),
+            RestAccess::Rename | RestAccess::Delete | RestAccess::RenameDirectory | RestAccess::DeleteDirectory => {
+                (Rights::H, Rights::H)
+            }
+        }
+    }
+
+    pub(super) fn left(self, held: &Caching) -> Left {
+        let (lost, awaited) = self.takes();
+        Left::taking(held, lost, awaited)
+    }
+
     /// Does it take the name away, so that nobody may open what the name stood for, or anything below it, before it is
     /// clear what becomes of it?
     pub(super) fn takes_name(self) -> bool {
         match self {
             RestAccess::Rename | RestAccess::Delete | RestAccess::RenameDirectory | RestAccess::DeleteDirectory => true,
             RestAccess::Nothing
+            | RestAccess::Look
+            | RestAccess::Lease
             | RestAccess::Read(_)
             | RestAccess::WriteProperties
             | RestAccess::Write

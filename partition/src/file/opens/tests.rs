@@ -91,18 +91,19 @@ impl Table {
         self.0.lock(&share(), handle, &[(ByteRange { offset, length }, kind)])
     }
 
-    fn rest(&self, file: FileId, access: RestAccess) -> Result<ShortOpen, Refusal> {
-        self.0.short_open(&share(), file, access)
+    fn rest(&self, file: FileId, access: RestAccess) -> Result<ShortOpen, Blocked> {
+        self.0.short_open(&share(), file, access, NOW)
     }
 
     /// `ok`, or the code of the refusal.
     fn told(&self, file: FileId, access: RestAccess) -> &'static str {
         match self.rest(file, access) {
             Ok(_) => "ok",
-            Err(refusal) => {
+            Err(Blocked::Refused(refusal)) => {
                 assert_eq!(refusal.status, 409);
                 refusal.code.name()
             }
+            Err(Blocked::Breaking(_)) => "waits",
         }
     }
 
@@ -124,8 +125,10 @@ fn recursive(file: FileId) -> Scope {
     Scope { file, is_recursive: true }
 }
 
-const EVERY_ACCESS: [RestAccess; 9] = [
+const EVERY_ACCESS: [RestAccess; 11] = [
     RestAccess::Nothing,
+    RestAccess::Look,
+    RestAccess::Lease,
     RestAccess::Read(WHOLE),
     RestAccess::WriteProperties,
     RestAccess::Write,
@@ -146,7 +149,7 @@ fn share_modes_and_rest() {
         ("put", RestAccess::Write),
         ("rename", RestAccess::Rename),
         ("delete", RestAccess::Delete),
-        ("look", RestAccess::Nothing),
+        ("look", RestAccess::Look),
     ];
     #[rustfmt::skip]
     let table = [
@@ -189,6 +192,18 @@ fn opens_of_attributes_stand_in_the_way_of_deletion_alone() {
     }
 }
 
+/// Who may write or delete keeps leases off, who only reads does not.
+#[test]
+fn writers_and_rest_leases() {
+    for (words, expected) in
+        [("r/", "ok"), ("/", "ok"), ("r/rwd", "ok"), ("w/rwd", "SharingViolation"), ("d/rwd", "SharingViolation")]
+    {
+        let table = Table::default();
+        table.open(words);
+        assert_eq!(table.told(FILE, RestAccess::Lease), expected, "{words}");
+    }
+}
+
 /// Two handles on one file. The rule is the same whoever comes first.
 #[test]
 fn handles_among_themselves() {
@@ -226,7 +241,7 @@ fn other_files_and_other_shares_are_not_concerned() {
     table.open("rwd/");
     assert_eq!(table.told(FileId(3), RestAccess::Replace), "ok");
     let other = GroupId(Bytes::from_static(b"other"));
-    assert!(table.0.short_open(&other, FILE, RestAccess::Delete).is_ok());
+    assert!(table.0.short_open(&other, FILE, RestAccess::Delete, NOW).is_ok());
     assert!(table.0.open(&other, opening(FILE, &[FileId::ROOT, DIRECTORY], "rwd/"), NOW).is_ok());
 }
 
@@ -426,6 +441,10 @@ fn directories_with_handles() {
 fn opens_wait_for_rest() {
     for (access, words, waits) in [
         (RestAccess::Nothing, "rwd/", false),
+        (RestAccess::Look, "rwd/", false),
+        (RestAccess::Lease, "r/", false),
+        (RestAccess::Lease, "w/rwd", true),
+        (RestAccess::Lease, "d/rwd", true),
         (RestAccess::Read(WHOLE), "r/rwd", false),
         (RestAccess::Read(WHOLE), "rwd/r", false),
         (RestAccess::Read(WHOLE), "r/wd", true),

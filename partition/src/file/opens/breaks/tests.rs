@@ -45,6 +45,21 @@ fn oplock(word: &str) -> Oplock {
     }
 }
 
+fn rest(word: &str) -> RestAccess {
+    match word {
+        "list" => RestAccess::Nothing,
+        "look" => RestAccess::Look,
+        "lease" => RestAccess::Lease,
+        "get" => RestAccess::Read(ByteRange::ALL),
+        "set" => RestAccess::WriteProperties,
+        "put" => RestAccess::Write,
+        "create" => RestAccess::Replace,
+        "rename" => RestAccess::Rename,
+        "delete" => RestAccess::Delete,
+        _ => panic!("{word}"),
+    }
+}
+
 #[derive(Clone, Default)]
 struct Heard(Arc<Mutex<Vec<BreakNotice>>>);
 
@@ -62,6 +77,7 @@ struct Story {
     seconds: u64,
     renaming: Option<Renaming>,
     using: Vec<InUse>,
+    resting: Option<ShortOpen>,
 }
 
 impl Story {
@@ -179,6 +195,18 @@ impl Story {
             }
             ["end-writes"] => {
                 self.using.clear();
+                "ok".into()
+            }
+            ["rest", what, ref hold @ ..] => match self.table.short_open(&share(), FILE, rest(what), self.now()) {
+                Ok(short) => {
+                    self.resting = Some(short).filter(|_| !hold.is_empty());
+                    "ok".into()
+                }
+                Err(Blocked::Refused(refusal)) => refusal.code.name().into(),
+                Err(Blocked::Breaking(_)) => "waits".into(),
+            },
+            ["rest-over"] => {
+                self.resting = None;
                 "ok".into()
             }
             ["pass", seconds] => {
@@ -667,5 +695,130 @@ fn nothing_is_granted_past_a_write() {
            lock a            => ok
            end-writes        => ok
            lock b            => locked",
+    );
+}
+
+/// A REST operation beside a lease: `waits RH` until it was broken to that, `tells -` and goes on, or `ok`. Who keeps its handle
+/// open keeps deletion off.
+#[test]
+fn rest_operations_and_leases() {
+    #[rustfmt::skip]
+    let table = [
+        //            RWH         RH         RW         R
+        ("list",   ["ok",       "ok",      "ok",      "ok"]),
+        ("look",   ["waits RH", "ok",      "waits R", "ok"]),
+        ("get",    ["waits RH", "ok",      "waits R", "ok"]),
+        ("set",    ["waits -",  "tells -", "waits -", "tells -"]),
+        ("put",    ["waits -",  "tells -", "waits -", "tells -"]),
+        ("create", ["waits -",  "waits -", "waits -", "tells -"]),
+        ("rename", ["waits RW", "waits R", "ok",      "ok"]),
+        ("delete", ["waits RW", "waits R", "denied",  "denied"]),
+        ("lease",  ["waits RW", "waits R", "denied",  "denied"]),
+    ];
+    for (operation, row) in table {
+        for (held, expected) in ["RWH", "RH", "RW", "R"].into_iter().zip(row) {
+            let is_denied = ["delete", "lease"].contains(&operation);
+            let outcome = if is_denied { "SharingViolation" } else { "ok" };
+            let answer = if held == "R" { "" } else { "!" };
+            let then = match expected.split_once(' ') {
+                None => format!("rest {operation} => {outcome}"),
+                Some(("tells", left)) => format!("rest {operation} => ok | A {held}>{left}{answer}"),
+                Some((_, left)) => format!(
+                    "rest {operation} => waits | A {held}>{left}{answer}
+                     rest {operation} => waits
+                     ack A {left} => {left}
+                     rest {operation} => {outcome}"
+                ),
+            };
+            check(&format!("open A {held} => {held}\n{then}"));
+        }
+    }
+    // Closed, it was only kept.
+    check(
+        "open A RWH        => RWH
+           rest delete       => waits | A RWH>RW!
+           close A           => ok
+           rest delete       => ok",
+    );
+}
+
+/// The same beside plain oplocks, which fall to level II or to nothing.
+#[test]
+fn rest_operations_and_oplocks() {
+    #[rustfmt::skip]
+    let table = [
+        //            b          x          s
+        ("look",   ["waits R", "waits R", "ok"]),
+        ("get",    ["waits R", "waits R", "ok"]),
+        ("put",    ["waits -", "waits -", "tells -"]),
+        ("create", ["waits -", "waits -", "tells -"]),
+        ("rename", ["waits R", "ok",      "ok"]),
+    ];
+    for (operation, row) in table {
+        for (level, expected) in ["b", "x", "s"].into_iter().zip(row) {
+            let held = letters(oplock(level).rights());
+            let then = match expected.split_once(' ') {
+                None => format!("rest {operation} => ok"),
+                Some(("tells", left)) => format!("rest {operation} => ok | a {held}>{left}"),
+                Some((_, left)) => format!(
+                    "rest {operation} => waits | a {held}>{left}!
+                     ack a s => {left}
+                     rest {operation} => ok"
+                ),
+            };
+            check(&format!("open a {level} => {held}\n{then}"));
+        }
+    }
+}
+
+/// Before a REST operation is refused because of a handle, it is found out whether anybody uses the handle.
+#[test]
+fn rest_operations_and_handles_that_are_only_kept() {
+    for operation in ["get", "set", "put", "create", "rename"] {
+        check(&format!(
+            "open A RH alone   => RH
+             rest {operation}  => waits | A RH>R!
+             ack A R           => R
+             rest {operation}  => SharingViolation
+             close A           => ok
+             rest {operation}  => ok"
+        ));
+        check(&format!(
+            "open A RW alone   => RW
+             rest {operation}  => SharingViolation"
+        ));
+    }
+    // Nobody else is asked.
+    check(
+        "open a - reading  => -
+           open B RH reading => RH
+           rest lease        => ok
+           open c -          => -
+           rest lease        => SharingViolation",
+    );
+}
+
+/// While a REST operation is at work nobody is given what it would have to break.
+#[test]
+fn nothing_is_granted_past_a_rest_operation() {
+    for (operation, granted) in [("get", "RH"), ("put", "-"), ("set", "-"), ("create", "-"), ("lease", "later")] {
+        check(&format!(
+            "rest {operation} hold => ok
+             open A RWH        => {granted}
+             rest-over         => ok
+             open A2 RWH       => RWH"
+        ));
+    }
+}
+
+/// A break that is not answered ends for REST as it does for SMB.
+#[test]
+fn rest_operations_and_who_does_not_answer() {
+    check(
+        "open A RWH        => RWH
+           rest get          => waits | A RWH>RH!
+           pass 35           => ok
+           rest get          => ok
+           has A             => -",
     );
 }
