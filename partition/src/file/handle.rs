@@ -77,6 +77,7 @@ impl From<Failure> for Error {
         match failure {
             Failure::Gone => Error::Gone,
             Failure::Fault(fault) => Error::Fault(fault),
+            Failure::Waits(wait) => Conflict::Breaking(wait).into(),
             Failure::Refused(refusal) if refusal.code == ShareNotFound => Error::Gone,
             Failure::Refused(refusal) if refusal.code == ShareSizeLimitReached => Refused::Full.into(),
             Failure::Refused(_) => Refused::Invalid.into(),
