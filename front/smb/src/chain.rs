@@ -252,7 +252,9 @@ fn judge(request: &mut Request, signed_header: &Header, sealed_by: Option<&Arc<S
             }
             None => return Err(Status::ACCESS_DENIED),
         }
-    } else if row.needs_session {
+    } else if header.has(flag::RELATED) && row.needs_session {
+        return Err(Status::INVALID_PARAMETER);
+    } else if row.needs_session || header.has(flag::SIGNED) {
         return Err(Status::USER_SESSION_DELETED);
     }
     if row.needs_tree && request.tree.is_none() {
@@ -295,9 +297,9 @@ fn response_header(connection: &Connection, request: &Header, status: Status) ->
         credit_charge: request.credit_charge,
         status: status.0,
         credits: lock(&connection.credits).grant(request.credit_charge, request.credits, may_grow),
-        flags: flag::RESPONSE | (request.flags & (flag::RELATED | flag::REPLAY)),
+        // Where there is no key to sign with, the client gets its own signature back, by which it knows.
+        flags: flag::RESPONSE | request.flags & !flag::ASYNC,
         next: 0,
-        signature: [0; 16],
         async_id: 0,
         ..*request
     }
@@ -332,6 +334,7 @@ impl FrameOut {
         let begin = self.frame.len();
         if signer.is_some() {
             header.flags |= flag::SIGNED;
+            header.signature = [0; 16];
         }
         self.frame.reserve(HEADER_BYTES + body.len() + payload.iter().map(Bytes::len).sum::<usize>() + 64);
         header.encode(&mut self.frame);

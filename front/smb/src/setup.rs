@@ -63,7 +63,7 @@ impl Reading {
             Ok(Stepped { session_id, status, token, session, .. }) => {
                 answer.session_id = session_id;
                 let encrypts = session.as_ref().is_some_and(|session| session.encrypts);
-                let signed_by = session.filter(|_| status == Status::SUCCESS);
+                let signed_by = session.filter(|_| status == Status::SUCCESS || header.has(flag::SIGNED));
                 (Reply { status, ..Reply::of(setup_response(encrypts, &token)) }, signed_by)
             }
             Err(status) => {

@@ -164,7 +164,7 @@ pub async fn create(request: &Request) -> Result<Reply, Status> {
     let client = request.session()?.agreed.client;
     let Some(named) = asked.request.contexts.durable_2.map(|durable| durable.create) else {
         let (open, opened, _) = open_now(request, share, &asked).await?;
-        return Ok(answer(&asked, &open, &opened.node, opened.done, Some(opened.caching)));
+        return Ok(answer(&asked, &open, &opened.node, opened.done, Some(opened.caching), durable_context(&open)));
     };
     // A client that does not know whether it was heard asks again under the same name.
     let is_replay = request.header.has(crate::wire::header::flag::REPLAY);
@@ -178,7 +178,7 @@ pub async fn create(request: &Request) -> Result<Reply, Status> {
     let outcome = open_now(request, share, &asked).await;
     durables.end(client, named, outcome.as_ref().ok().filter(|(_, _, is_durable)| *is_durable).map(|(open, ..)| open));
     let (open, opened, _) = outcome?;
-    Ok(answer(&asked, &open, &opened.node, opened.done, Some(opened.caching)))
+    Ok(answer(&asked, &open, &opened.node, opened.done, Some(opened.caching), durable_context(&open)))
 }
 
 /// Waits for whoever is in the way, as long as that may take; an error if nobody is to be waited for.
@@ -348,7 +348,14 @@ fn promise(request: &Request, asked: &Asked<'_>, open: &Open, held: Rights) -> b
     is_durable
 }
 
-fn answer(asked: &Asked<'_>, open: &Open, node: &Node, done: Done, caching: Option<CachingGranted>) -> Reply {
+fn answer(
+    asked: &Asked<'_>,
+    open: &Open,
+    node: &Node,
+    done: Done,
+    caching: Option<CachingGranted>,
+    promised: Option<(&'static [u8; 4], Vec<u8>)>,
+) -> Reply {
     let contexts = &asked.request.contexts;
     let mut given: Vec<(&'static [u8; 4], Vec<u8>)> = Vec::new();
     if contexts.maximal_access.is_some() {
@@ -364,7 +371,7 @@ fn answer(asked: &Asked<'_>, open: &Open, node: &Node, done: Done, caching: Opti
         data.put_zeros(16);
         given.push((b"QFid", data));
     }
-    given.extend(durable_context(open));
+    given.extend(promised);
     let caching = caching.unwrap_or_default();
     let oplock = match (asked.request.oplock, contexts.lease) {
         (oplock::LEASE, Some(lease)) => {
@@ -420,7 +427,7 @@ async fn replayed(request: &Request, asked: &Asked<'_>, open: &Arc<Open>) -> Res
     let node = look::node(&server.shell, &open.share.found, open.file).await?;
     let handle = open.handle.ok_or(Status::FILE_CLOSED)?;
     let caching = server.shell.open_files.caching(open.share.found.group(), handle);
-    Ok(answer(asked, open, &node, Done::Created, caching))
+    Ok(answer(asked, open, &node, Done::Created, caching, durable_context(open)))
 }
 
 /// A client comes back for an open that survived its connection.
@@ -493,7 +500,7 @@ async fn reconnect(request: &Request, decoded: &wire::Request<'_>, file: FileId)
         path: FilePath::ROOT,
         snapshot: None,
     };
-    Ok(answer(&asked, &open, &node, Done::Opened, caching))
+    Ok(answer(&asked, &open, &node, Done::Opened, caching, None))
 }
 
 /// Opens what was, to be looked at.
@@ -542,7 +549,7 @@ async fn in_snapshot(request: &Request, share: &Arc<Share>, asked: &Asked<'_>) -
     if !session.add_open(&open) {
         return Err(Status::USER_SESSION_DELETED);
     }
-    Ok(answer(asked, &open, &node, Done::Opened, None))
+    Ok(answer(asked, &open, &node, Done::Opened, None, None))
 }
 
 #[cfg(test)]

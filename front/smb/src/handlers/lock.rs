@@ -46,7 +46,9 @@ pub async fn lock(request: &Request) -> Result<Reply, Status> {
         return Err(Status::INVALID_DEVICE_REQUEST);
     }
     let (index, number) = ((asked.sequence >> 4) as usize, (asked.sequence & 0xF) as u8);
-    let is_remembered = (1..=64).contains(&index) && lock_mutex(&open.durable).is_some();
+    // Whoever may lose a connection, or has several, may ask twice.
+    let may_repeat = lock_mutex(&open.durable).is_some() || request.session()?.agreed.is_3();
+    let is_remembered = (1..=64).contains(&index) && may_repeat;
     if is_remembered && open.was_locked(index, number) {
         return Ok(Reply::of(empty_response()));
     }
