@@ -1,8 +1,8 @@
 //! A frame's requests, one after the other, and what they are answered: each finds its session, its share and its open,
 //! is handed to its handler, and its answer is signed or encrypted as it was itself (MS-SMB2 3.3.5.2).
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use tokio::sync::OwnedSemaphorePermit;
@@ -66,9 +66,12 @@ pub struct Request {
     is_sealed: bool,
     pending: Option<(u64, Arc<Cancel>)>,
     is_async: AtomicBool,
+    /// Under which try of the client's it is counted with its open.
+    counted: Mutex<Option<u64>>,
     /// The open of the request before, if this one may mean it.
     pub related_file: Option<Result<FileId, Status>>,
-    is_last: bool,
+    /// The answers to those before it in the chain, if it is the last.
+    earlier: Mutex<Option<FrameOut>>,
 }
 
 impl Request {
@@ -98,6 +101,8 @@ impl Request {
             (named, _) => named,
         };
         let open = self.session()?.open(id).ok_or(Status::FILE_CLOSED)?;
+        // Who uses it has heard of it.
+        self.connection.server.durables.used(&open);
         match open.tree() == self.tree()?.id {
             true => Ok(open),
             false => Err(Status::FILE_CLOSED),
@@ -111,7 +116,9 @@ impl Request {
             let mut header = response_header(&self.connection, &self.header, Status::PENDING);
             header.flags |= flag::ASYNC;
             header.async_id = *async_id;
-            let mut frame = FrameOut::new(self.sealing());
+            // What came before it in the chain is not to wait, too, if nothing comes after it.
+            let earlier = lock(&self.earlier).take();
+            let mut frame = earlier.unwrap_or_else(|| FrameOut::new(self.sealing()));
             frame.push(header, error_body(&[]), &[], self.signing().as_deref(), true);
             frame.send(&self.connection, self.sealing(), None);
         }
@@ -138,9 +145,15 @@ impl Request {
         }
     }
 
-    /// May it be answered later, and others in its chain after it?
-    pub fn is_last(&self) -> bool {
-        self.is_last
+    /// Counts it with the open it is about.
+    fn begin_on_open(&self) -> Result<(), Status> {
+        let Some(open) = &self.open else { return Ok(()) };
+        if self.session()?.agreed.is_3() {
+            let is_replay = self.header.has(flag::REPLAY);
+            let counted = open.begin(self.header.channel_sequence(), self.row.changes, is_replay)?;
+            *lock(&self.counted) = counted;
+        }
+        Ok(())
     }
 
     fn sealing(&self) -> Option<&Arc<Session>> {
@@ -174,12 +187,19 @@ pub async fn run(connection: Arc<Connection>, frame: Frame) {
     let (mut before, count) = (None, requests.len());
     for (at, arrived) in requests.into_iter().enumerate() {
         let message_id = arrived.header.message_id;
-        let (request, judged) = prepare(&connection, arrived, sealed_by.as_ref(), before, at + 1 == count);
+        let (request, judged) = prepare(&connection, arrived, sealed_by.as_ref(), before);
+        let is_last = at + 1 == count;
+        if is_last && at > 0 {
+            *lock(&request.earlier) = Some(std::mem::replace(&mut out, FrameOut::new(sealed_by.as_ref())));
+        }
         let reply = match judged {
             Ok(()) => handlers::handle(&request).await.unwrap_or_else(Reply::error),
             Err(status) => Reply::error(status),
         };
         connection.leave(message_id);
+        if let (Some(open), Some(counted)) = (&request.open, lock(&request.counted).take()) {
+            open.end(counted);
+        }
         before = Some(after(&request, before, &reply));
         let mut header = response_header(&connection, &request.header, reply.status);
         if request.is_async.load(Ordering::Acquire) {
@@ -191,7 +211,10 @@ pub async fn run(connection: Arc<Connection>, frame: Frame) {
         if let Some(tree) = reply.tree {
             header.tree_id = tree;
         }
-        out.push(header, reply.body, &reply.payload, request.signing().as_deref(), at + 1 == count);
+        if let Some(earlier) = lock(&request.earlier).take() {
+            out = earlier;
+        }
+        out.push(header, reply.body, &reply.payload, request.signing().as_deref(), is_last);
     }
     out.send(&connection, sealed_by.as_ref(), Some(room));
 }
@@ -202,16 +225,21 @@ fn prepare(
     arrived: Arrived,
     sealed_by: Option<&Arc<Session>>,
     before: Option<Before>,
-    is_last: bool,
 ) -> (Request, Result<(), Status>) {
     let Arrived { mut header, message, row, pending } = arrived;
     let signed_header = header;
     let related = header.has(flag::RELATED).then_some(before).flatten();
-    if let Some(before) = &related {
-        (header.session_id, header.tree_id) = (before.session_id, before.tree_id);
+    let (session_id, tree_id) = match (&related, header.has(flag::RELATED)) {
+        (Some(before), _) => (before.session_id, before.tree_id),
+        // There is nothing that it, or what comes after it, could relate to.
+        (None, true) => (0, 0),
+        (None, false) => (header.session_id, header.tree_id),
+    };
+    if related.is_some() {
+        (header.session_id, header.tree_id) = (session_id, tree_id);
     }
-    let session = connection.session(header.session_id);
-    let tree = session.as_ref().and_then(|session| session.tree(header.tree_id));
+    let session = connection.session(session_id);
+    let tree = session.as_ref().and_then(|session| session.tree(tree_id));
     let mut request = Request {
         connection: connection.clone(),
         header,
@@ -223,8 +251,9 @@ fn prepare(
         is_sealed: sealed_by.is_some(),
         pending,
         is_async: AtomicBool::new(false),
+        counted: Mutex::default(),
         related_file: related.map(|before| before.file),
-        is_last,
+        earlier: Mutex::default(),
     };
     let judged = judge(&mut request, &signed_header, sealed_by);
     (request, judged)
@@ -234,9 +263,6 @@ fn judge(request: &mut Request, signed_header: &Header, sealed_by: Option<&Arc<S
     let (row, header) = (request.row, request.header);
     if matches!(row.command, Command::Negotiate | Command::SessionSetup | Command::Cancel) {
         // They come alone.
-        return Err(Status::INVALID_PARAMETER);
-    }
-    if header.has(flag::RELATED) && request.related_file.is_none() {
         return Err(Status::INVALID_PARAMETER);
     }
     if let Some(session) = &request.session {
@@ -265,9 +291,7 @@ fn judge(request: &mut Request, signed_header: &Header, sealed_by: Option<&Arc<S
         let open = request.find_open(named.ok_or(Status::INVALID_PARAMETER)?)?;
         request.open = Some(open);
     }
-    if let (Some(open), true) = (&request.open, request.session.as_ref().is_some_and(|session| session.agreed.is_3())) {
-        open.judge_channel(header.channel_sequence(), row.changes, header.has(flag::REPLAY))?;
-    }
+    request.begin_on_open()?;
     Ok(())
 }
 
@@ -283,7 +307,8 @@ fn after(request: &Request, before: Option<Before>, reply: &Reply) -> Before {
         }
         (None, None) => inherited.unwrap_or(Err(Status::INVALID_PARAMETER)),
     };
-    Before { session_id: request.header.session_id, tree_id: reply.tree.unwrap_or(request.header.tree_id), file }
+    let session_id = request.session.as_ref().map_or(0, |session| session.id);
+    Before { session_id, tree_id: reply.tree.unwrap_or(request.header.tree_id), file }
 }
 
 fn response_header(connection: &Connection, request: &Header, status: Status) -> Header {

@@ -68,7 +68,8 @@ impl Cancel {
 
     pub async fn cancelled(&self) {
         loop {
-            let wanted = self.wanted.notified();
+            let mut wanted = std::pin::pin!(self.wanted.notified());
+            wanted.as_mut().enable();
             if self.is_cancelled() {
                 return;
             }
@@ -302,7 +303,7 @@ impl Reading {
         let room = Arc::new(room.map_err(|_| Ended::Broken("it has no memory"))?);
         let mut arrived = Vec::with_capacity(requests.len());
         for (header, message) in requests.drain(..) {
-            let Some(row) = Row::of(header.command) else { return Err(Ended::Broken("an unknown command")) };
+            let row = Row::of(header.command);
             let pending = if row.may_pend { connection.enter(header.message_id) } else { None };
             arrived.push(Arrived { header, message, row, pending });
         }
@@ -327,8 +328,7 @@ impl Reading {
 
 /// What a request, and what it is answered, may take.
 fn room_kib(header: &Header, message: &[u8]) -> u32 {
-    let answer = Row::of(header.command).filter(|row| row.answers_much);
-    let answer = answer.map_or(0, |_| u32::from(header.credit_charge.max(1)) * 64);
+    let answer = if Row::of(header.command).answers_much { u32::from(header.credit_charge.max(1)) * 64 } else { 0 };
     (message.len() >> 10) as u32 + answer + 1
 }
 

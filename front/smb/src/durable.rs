@@ -60,6 +60,14 @@ impl Durable {
         self.kept.as_millis() as u32
     }
 
+    /// The client's name for it; nothing for one of version 1.
+    pub fn create(&self) -> [u8; 16] {
+        match self.version {
+            Version::First => [0; 16],
+            Version::Second { create, .. } => create,
+        }
+    }
+
     pub fn is_persistent(&self) -> bool {
         matches!(self.version, Version::Second { is_persistent: true, .. })
     }
@@ -107,6 +115,13 @@ impl Durables {
             Some(open) => kept.created.insert((client, create), Some(open.clone())),
             None => kept.created.remove(&(client, create)),
         };
+    }
+
+    /// Its client has used it: it knows what became of the creation.
+    pub fn used(&self, open: &Open) {
+        if let Some(named) = lock(&open.create).take() {
+            lock(&self.0).created.remove(&named);
+        }
     }
 
     /// Keeps an open whose client is gone, if that was promised.
@@ -158,8 +173,8 @@ impl Durables {
     pub fn forget(&self, open: &Open) {
         let mut kept = lock(&self.0);
         kept.lost.remove(&open.id.persistent);
-        if let Some(Durable { version: Version::Second { create, .. }, client, .. }) = &*lock(&open.durable) {
-            kept.created.remove(&(*client, *create));
+        if let Some(named) = lock(&open.create).take() {
+            kept.created.remove(&named);
         }
     }
 }

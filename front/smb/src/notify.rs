@@ -1,7 +1,7 @@
 //! CHANGE_NOTIFY: who watches which directory, and what they are told (MS-SMB2 3.3.5.19). Changes of REST are told to
 //! nobody, as the service has it.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
 use contract::names::fold;
@@ -40,6 +40,8 @@ pub struct Watch {
     directory: String,
     is_recursive: bool,
     filter: u32,
+    /// As the first who asked would have it; what is more is lost for all.
+    bytes_max: usize,
     changes: Mutex<Changes>,
     pub changed: Notify,
 }
@@ -51,6 +53,8 @@ struct Changes {
     is_lost: bool,
     /// The directory is gone.
     is_over: bool,
+    /// Those who wait, by their message ids: the first is told first.
+    waiters: BTreeSet<u64>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -71,9 +75,23 @@ pub enum Told {
 }
 
 impl Watch {
-    /// What there is to tell, if there is something.
-    pub fn take(&self, bytes_max: usize) -> Option<Told> {
+    /// From here on until it leaves, a request waits for its turn.
+    pub fn enter(&self, message_id: u64) {
+        lock(&self.changes).waiters.insert(message_id);
+    }
+
+    pub fn leave(&self, message_id: u64) {
+        lock(&self.changes).waiters.remove(&message_id);
+        self.changed.notify_waiters();
+    }
+
+    /// What there is to tell a request whose turn it is, if there is something.
+    pub fn take(&self, message_id: u64, bytes_max: usize) -> Option<Told> {
+        let bytes_max = bytes_max.min(self.bytes_max);
         let mut changes = lock(&self.changes);
+        if changes.waiters.first().is_some_and(|first| *first != message_id) && !changes.is_over {
+            return None;
+        }
         if changes.waiting.is_empty() && !changes.is_lost {
             return changes.is_over.then_some(Told::Over);
         }
@@ -115,7 +133,6 @@ impl Watch {
         }
         drop(changes);
         self.changed.notify_waiters();
-        self.changed.notify_one();
     }
 
     /// The name that a watcher of this directory knows something by, if it concerns it at all.
@@ -135,12 +152,21 @@ impl Watch {
 pub struct Watches(Mutex<HashMap<GroupId, Vec<Arc<Watch>>>>);
 
 impl Watches {
-    pub fn add(&self, share: &GroupId, file: FileId, path: &str, is_recursive: bool, filter: u32) -> Arc<Watch> {
+    pub fn add(
+        &self,
+        share: &GroupId,
+        file: FileId,
+        path: &str,
+        is_recursive: bool,
+        filter: u32,
+        bytes_max: usize,
+    ) -> Arc<Watch> {
         let watch = Arc::new(Watch {
             file,
             directory: fold(path),
             is_recursive,
             filter,
+            bytes_max,
             changes: Mutex::default(),
             changed: Notify::new(),
         });
@@ -178,7 +204,6 @@ impl Watches {
         for watch in shares.get(share).into_iter().flatten().filter(|watch| watch.file == file) {
             lock(&watch.changes).is_over = true;
             watch.changed.notify_waiters();
-            watch.changed.notify_one();
         }
     }
 }
@@ -193,6 +218,7 @@ mod tests {
             directory: fold(directory),
             is_recursive,
             filter: filter::FILE_NAME,
+            bytes_max: 2000,
             changes: Mutex::default(),
             changed: Notify::new(),
         }
@@ -219,14 +245,14 @@ mod tests {
     #[test]
     fn what_cannot_be_kept_or_told_is_to_be_looked_for() {
         let watch = watch("", false);
-        assert_eq!(watch.take(1000), None);
+        assert_eq!(watch.take(1, 1000), None);
         watch.hear("a", filter::FILE_NAME, action::ADDED);
         watch.hear("b", filter::ATTRIBUTES, action::MODIFIED);
-        let Some(Told::Changes(bytes)) = watch.take(1000) else { panic!("one change") };
+        let Some(Told::Changes(bytes)) = watch.take(1, 1000) else { panic!("one change") };
         assert_eq!(bytes.len(), 14, "of which one was asked for");
         watch.hear("long name", filter::FILE_NAME, action::ADDED);
-        assert_eq!(watch.take(8), Some(Told::LookAgain));
+        assert_eq!(watch.take(1, 8), Some(Told::LookAgain));
         (0..=CHANGES_MAX).for_each(|n| watch.hear(&n.to_string(), filter::FILE_NAME, action::ADDED));
-        assert_eq!(watch.take(usize::MAX), Some(Told::LookAgain));
+        assert_eq!(watch.take(1, usize::MAX), Some(Told::LookAgain));
     }
 }

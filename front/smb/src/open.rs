@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use partition::file::handle::open::Done;
 use partition::file::opens::{Handle, HandleId};
 use partition::file::removal;
 use partition::record;
@@ -34,6 +35,10 @@ pub struct Open {
     /// Where it was in a snapshot; otherwise the table of opens knows better.
     pub path: String,
     pub lease: Option<[u8; 16]>,
+    /// What its creation was.
+    pub done: Done,
+    /// The client, and its name for the creation, until it uses what it was given.
+    pub create: Mutex<Option<([u8; 16], [u8; 16])>>,
     tree: AtomicU32,
     session: AtomicU64,
     /// Said when it ends: whoever waits on it is not to wait any longer.
@@ -53,6 +58,10 @@ pub struct State {
     pub keeps_write_time: bool,
     pub keeps_change_time: bool,
     channel_sequence: u16,
+    /// How often the client has begun to try anew, and requests at work of this try and of those before.
+    tries: u64,
+    requests: u64,
+    earlier_requests: u64,
     /// By their index; zero for none.
     lock_sequences: Vec<u8>,
 }
@@ -72,6 +81,8 @@ pub struct NewOpen {
     pub tree: u32,
     pub session: u64,
     pub channel_sequence: u16,
+    pub done: Done,
+    pub create: Option<([u8; 16], [u8; 16])>,
 }
 
 impl Open {
@@ -90,6 +101,8 @@ impl Open {
             is_through,
             path,
             lease,
+            done: new.done,
+            create: Mutex::new(new.create),
             tree: AtomicU32::new(tree),
             session: AtomicU64::new(session),
             closing: Cancel::default(),
@@ -150,19 +163,28 @@ impl Open {
         }
     }
 
-    /// A request of an earlier try of the client's changes nothing any more (MS-SMB2 3.3.5.2.10).
-    pub fn judge_channel(&self, sequence: u16, changes: bool, _is_replay: bool) -> Result<(), Status> {
+    /// Begins a request. One of an earlier try of the client's changes nothing any more, and one that is asked again does
+    /// not while the first may still be at work (MS-SMB2 3.3.5.2.10). Tells under which try it is counted, if it is.
+    pub fn begin(&self, sequence: u16, changes: bool, is_replay: bool) -> Result<Option<u64>, Status> {
         let mut state = lock(&self.state);
         let ahead = sequence.wrapping_sub(state.channel_sequence);
-        match ahead {
-            0 => Ok(()),
-            1..=0x7FFF => {
-                state.channel_sequence = sequence;
-                Ok(())
-            }
-            _ if changes => Err(Status::FILE_NOT_AVAILABLE),
-            _ => Ok(()),
+        let is_known = ahead <= 0x7FFF && !(is_replay && state.earlier_requests > 0);
+        if !is_known {
+            return if changes { Err(Status::FILE_NOT_AVAILABLE) } else { Ok(None) };
         }
+        if ahead > 0 {
+            state.channel_sequence = sequence;
+            state.earlier_requests += std::mem::take(&mut state.requests);
+            state.tries += 1;
+        }
+        state.requests += 1;
+        Ok(Some(state.tries))
+    }
+
+    pub fn end(&self, counted: u64) {
+        let mut state = lock(&self.state);
+        let count = if counted == state.tries { &mut state.requests } else { &mut state.earlier_requests };
+        *count = count.saturating_sub(1);
     }
 
     /// Has a lock request with this number been done already?
@@ -202,6 +224,10 @@ impl Open {
         if let Err(failure) = removal::after_close(shell, share.group(), &share.head, closed).await {
             tracing::error!(?failure, "what was to be deleted with its last handle could not be");
             return;
+        }
+        if !is_removed && shell.open_files.is_delete_pending(share.group(), self.file) {
+            // Others have it open, and it will not be for long.
+            server.watches.ended(share.group(), self.file);
         }
         if is_removed {
             let what = if self.is_directory { filter::DIRECTORY_NAME } else { filter::FILE_NAME };

@@ -66,8 +66,9 @@ impl Server {
     /// Nobody can tell the next from the last.
     pub fn next_session_id(&self) -> u64 {
         loop {
-            let id = self.shell.ids.next().0 as u64;
-            if id != 0 && id != u64::MAX && !lock(&self.sessions).contains_key(&id) {
+            // Some clients keep no more of it.
+            let id = u64::from(self.shell.ids.next().0 as u32);
+            if id != 0 && !lock(&self.sessions).contains_key(&id) {
                 return id;
             }
         }
@@ -83,6 +84,15 @@ impl Server {
 
     pub fn session(&self, id: u64) -> Option<Arc<Session>> {
         lock(&self.sessions).get(&id).cloned()
+    }
+
+    /// The connection that a client has had for the longest time.
+    pub fn oldest_connection(&self, client: &[u8; 16]) -> Option<(Arc<Connection>, Arc<Session>)> {
+        let sessions = lock(&self.sessions);
+        let of_client = sessions.values().filter(|session| session.agreed.client == *client);
+        let connections =
+            of_client.filter_map(|session| Some((session.connections().first()?.clone(), session.clone())));
+        connections.min_by_key(|(connection, _)| connection.id)
     }
 
     pub fn add_session(&self, session: &Arc<Session>) {

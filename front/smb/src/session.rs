@@ -93,9 +93,9 @@ impl Session {
     }
 
     /// The signer of a channel whose client proved who it is with this key.
-    pub fn signer(&self, key: &[u8; 16], preauth: &PreauthHash) -> Signer {
-        let keys = kdf::derive(self.agreed.dialect, key, preauth, self.agreed.cipher);
-        Signer::new(self.agreed.signing, &keys.signing)
+    pub fn signer(agreed: &Negotiated, key: &[u8; 16], preauth: &PreauthHash) -> Signer {
+        let keys = kdf::derive(agreed.dialect, key, preauth, agreed.cipher);
+        Signer::new(agreed.signing, &keys.signing)
     }
 
     pub fn key(&self) -> &[u8; 16] {

@@ -124,7 +124,7 @@ impl Reading {
             }
             Purpose::Again(session) => session,
             Purpose::Bind(session) => {
-                let signer = session.signer(&key, &preauth);
+                let signer = Session::signer(agreed, &key, &preauth);
                 if session.is_over() || !session.add_channel(&connection, signer) {
                     return Err(Status::INSUFFICIENT_RESOURCES);
                 }
@@ -137,7 +137,7 @@ impl Reading {
                 }
                 let session = Session::new(session_id, account.clone(), agreed, key, &preauth, required);
                 let session = Arc::new(session);
-                let signer = session.signer(&key, &preauth);
+                let signer = Session::signer(agreed, &key, &preauth);
                 session.add_channel(&connection, signer);
                 server.add_session(&session);
                 session

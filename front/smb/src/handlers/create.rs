@@ -100,6 +100,9 @@ fn path(name: &str) -> Result<(FilePath, Option<Timestamp>), Status> {
         }
         _ => (name, None),
     };
+    if name.split('\\').any(|part| part == "..") {
+        return Err(Status::OBJECT_PATH_SYNTAX_BAD);
+    }
     if name.contains('/') || name.ends_with('\\') {
         return Err(Status::OBJECT_NAME_INVALID);
     }
@@ -152,6 +155,13 @@ pub async fn create(request: &Request) -> Result<Reply, Status> {
         status => status,
     })?;
     let decoded = wire::Request::decode(&request.message).ok_or(Status::INVALID_PARAMETER)?;
+    // Both versions at once make no sense, nor does asking for the second and coming back for it.
+    let contexts = &decoded.contexts;
+    let is_first = contexts.durable || contexts.durable_reconnect.is_some();
+    let (asks, returns) = (contexts.durable_2.is_some(), contexts.durable_2_reconnect.is_some());
+    if is_first && (asks || returns) || asks && returns {
+        return Err(Status::INVALID_PARAMETER);
+    }
     if let Some(file) =
         decoded.contexts.durable_2_reconnect.map(|again| again.file).or(decoded.contexts.durable_reconnect)
     {
@@ -163,10 +173,10 @@ pub async fn create(request: &Request) -> Result<Reply, Status> {
     }
     let client = request.session()?.agreed.client;
     let Some(named) = asked.request.contexts.durable_2.map(|durable| durable.create) else {
-        let (open, opened, _) = open_now(request, share, &asked).await?;
+        let (open, opened) = open_now(request, share, &asked).await?;
         return Ok(answer(&asked, &open, &opened.node, opened.done, Some(opened.caching), durable_context(&open)));
     };
-    // A client that does not know whether it was heard asks again under the same name.
+    // A client that does not know whether it was heard asks again under the same name, before it uses what it was given.
     let is_replay = request.header.has(crate::wire::header::flag::REPLAY);
     let durables = &request.connection.server.durables;
     match durables.begin(client, named) {
@@ -176,8 +186,8 @@ pub async fn create(request: &Request) -> Result<Reply, Status> {
         Named::Open(_) => return Err(Status::DUPLICATE_OBJECTID),
     }
     let outcome = open_now(request, share, &asked).await;
-    durables.end(client, named, outcome.as_ref().ok().filter(|(_, _, is_durable)| *is_durable).map(|(open, ..)| open));
-    let (open, opened, _) = outcome?;
+    durables.end(client, named, outcome.as_ref().ok().map(|(open, _)| open));
+    let (open, opened) = outcome?;
     Ok(answer(&asked, &open, &opened.node, opened.done, Some(opened.caching), durable_context(&open)))
 }
 
@@ -208,11 +218,7 @@ pub async fn wait_for(
 }
 
 /// Opens, however long others take to make way.
-async fn open_now(
-    request: &Request,
-    share: &Arc<Share>,
-    asked: &Asked<'_>,
-) -> Result<(Arc<Open>, OpenedFile, bool), Status> {
+async fn open_now(request: &Request, share: &Arc<Share>, asked: &Asked<'_>) -> Result<(Arc<Open>, OpenedFile), Status> {
     let (session, server) = (request.session()?, &request.connection.server);
     let own = server.this().ok_or(Status::USER_SESSION_DELETED)?;
     let id = FileId { persistent: server.next_id(), volatile: server.shell.ids.next().0 as u64 };
@@ -259,18 +265,20 @@ async fn open_now(
         mode: mode(asked.request.options),
         is_through: asked.request.options & option::WRITE_THROUGH != 0,
         path: String::new(),
-        lease: asked.request.contexts.lease.map(|lease| lease.key),
+        lease: wish.caching.lease().filter(|_| !opened.node.is_directory()).map(|lease| lease.key),
         tree: request.tree()?.id,
         session: session.id,
         channel_sequence: request.header.channel_sequence(),
+        done: opened.done,
+        create: asked.request.contexts.durable_2.map(|durable| (session.agreed.client, durable.create)),
     }));
-    let is_durable = promise(request, asked, &open, opened.caching.rights);
+    promise(request, asked, &open, opened.caching.rights);
     if !session.add_open(&open) {
         open.close(server).await;
         return Err(Status::USER_SESSION_DELETED);
     }
     tell_watchers(server, share, &opened);
-    Ok((open, opened, is_durable))
+    Ok((open, opened))
 }
 
 fn tell_watchers(server: &Server, share: &Share, opened: &OpenedFile) {
@@ -329,8 +337,8 @@ fn caching(request: &Request, asked: &Asked<'_>) -> Result<CachingWanted, Status
 }
 
 /// Promises that an open survives its connection, if the client asked and can keep its side.
-fn promise(request: &Request, asked: &Asked<'_>, open: &Open, held: Rights) -> bool {
-    let Ok(session) = request.session() else { return false };
+fn promise(request: &Request, asked: &Asked<'_>, open: &Open, held: Rights) {
+    let Ok(session) = request.session() else { return };
     let contexts = &asked.request.contexts;
     // Version 1 and 2 alike: who would not hear of others that want the file cannot keep it.
     let is_heard = held.handle && !open.is_directory;
@@ -343,9 +351,7 @@ fn promise(request: &Request, asked: &Asked<'_>, open: &Open, held: Rights) -> b
         }
         _ => (contexts.durable && is_heard).then(|| Durable::first(account, client)),
     };
-    let is_durable = durable.is_some();
     *lock(&open.durable) = durable;
-    is_durable
 }
 
 fn answer(
@@ -373,8 +379,8 @@ fn answer(
     }
     given.extend(promised);
     let caching = caching.unwrap_or_default();
-    let oplock = match (asked.request.oplock, contexts.lease) {
-        (oplock::LEASE, Some(lease)) => {
+    let oplock = match (open.lease, contexts.lease) {
+        (Some(_), Some(lease)) => {
             given.push((b"RqLs", lease_context(&lease, caching)));
             oplock::LEASE
         }
@@ -426,8 +432,18 @@ async fn replayed(request: &Request, asked: &Asked<'_>, open: &Arc<Open>) -> Res
     }
     let node = look::node(&server.shell, &open.share.found, open.file).await?;
     let handle = open.handle.ok_or(Status::FILE_CLOSED)?;
-    let caching = server.shell.open_files.caching(open.share.found.group(), handle);
-    Ok(answer(asked, open, &node, Done::Created, caching, durable_context(open)))
+    let mut caching = server.shell.open_files.caching(open.share.found.group(), handle);
+    let mut promised = durable_context(open);
+    // A plain oplock is told as it was asked for this time, and promised is what could be with it.
+    if let (None, Some(level), Some(held)) = (open.lease, level(asked.request.oplock), &mut caching) {
+        held.rights = level.rights();
+        promised = promised.filter(|_| level == Oplock::Batch || is_persistent(open));
+    }
+    Ok(answer(asked, open, &node, open.done, caching, promised))
+}
+
+fn is_persistent(open: &Open) -> bool {
+    lock(&open.durable).as_ref().is_some_and(Durable::is_persistent)
 }
 
 /// A client comes back for an open that survived its connection.
@@ -435,22 +451,11 @@ async fn reconnect(request: &Request, decoded: &wire::Request<'_>, file: FileId)
     let (session, server) = (request.session()?, &request.connection.server);
     let contexts = &decoded.contexts;
     let missing = Status::OBJECT_NAME_NOT_FOUND;
-    // Both versions at once, or a request and a return at once, make no sense.
-    let is_odd = contexts.durable_reconnect.is_some() && contexts.durable_2_reconnect.is_some()
-        || contexts.durable_2_reconnect.is_some() && (contexts.durable || contexts.durable_2.is_some());
-    if is_odd {
-        return Err(Status::INVALID_PARAMETER);
-    }
     let is_owner = |open: &Open| {
         let durable = lock(&open.durable).clone();
         let Some(durable) = durable else { return false };
-        let is_named = match (durable.version, contexts.durable_2_reconnect) {
-            (Version::First, None) => true,
-            (Version::Second { create, .. }, Some(again)) => {
-                create == again.create && durable.client == session.agreed.client
-            }
-            _ => false,
-        };
+        // Clients come back by either version to either.
+        let is_named = contexts.durable_2_reconnect.is_none_or(|again| again.create == durable.create());
         let lease = contexts.lease.filter(|_| decoded.oplock == oplock::LEASE || open.lease.is_some());
         let is_same_lease = open.lease == lease.map(|lease| lease.key);
         let is_same_client = open.lease.is_none() || durable.client == session.agreed.client;
@@ -545,6 +550,8 @@ async fn in_snapshot(request: &Request, share: &Arc<Share>, asked: &Asked<'_>) -
         tree: request.tree()?.id,
         session: session.id,
         channel_sequence: request.header.channel_sequence(),
+        done: Done::Opened,
+        create: None,
     }));
     if !session.add_open(&open) {
         return Err(Status::USER_SESSION_DELETED);
@@ -581,6 +588,7 @@ mod tests {
             ("a\\", Err(Status::OBJECT_NAME_INVALID)),
             ("a/b", Err(Status::OBJECT_NAME_INVALID)),
             ("a:stream", Err(Status::OBJECT_NAME_INVALID)),
+            ("..\\a", Err(Status::OBJECT_PATH_SYNTAX_BAD)),
             ("a*", Err(Status::OBJECT_NAME_INVALID)),
             ("@GMT-2026.11.16-01.02.03\\a", Ok(("a", Some("@GMT-2026.11.16-01.02.03")))),
             ("@GMT-2026.11.16-01.02.03", Ok(("", Some("@GMT-2026.11.16-01.02.03")))),

@@ -1,10 +1,9 @@
 //! QUERY_DIRECTORY: the names in a directory that match a pattern (MS-SMB2 3.3.5.18, MS-FSA 2.1.4.4).
 
-use std::collections::VecDeque;
-
 use contract::names::fold;
 use partition::file::handle::look;
 use partition::file::handle::open::right;
+use partition::record::Node;
 
 use super::info::facts;
 use crate::chain::{Reply, Request};
@@ -16,62 +15,79 @@ use crate::wire::info::{Entries, Entry, is_directory_class};
 use crate::wire::io::output_response;
 use crate::wire::query::{DirectoryRequest, search};
 
-/// Names asked for at once.
-const NAMES_AT_ONCE: usize = 256;
+/// Names asked for at once, at most.
+const NAMES_AT_ONCE: usize = 1024;
+/// What an entry takes at least, by which it is guessed how many fit.
+const ENTRY_BYTES: usize = 64;
 
-/// Where a client is in a directory.
+/// Where a client is in a directory. Nothing is read ahead of what it is told: what goes meanwhile is not told.
 pub struct Search {
     /// In upper case.
     pattern: Vec<char>,
-    /// Found and not yet told.
-    found: VecDeque<Entry>,
-    /// The name to go on from; `None` at the end.
-    next: Option<String>,
+    next: Next,
     told_any: bool,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Next {
+    /// The directory itself, and then the one it is in.
+    Dot,
+    DotDot,
+    /// The names from this one on, in upper case.
+    Name(String),
+    End,
 }
 
 impl Search {
     fn new(pattern: &str) -> Search {
-        Search {
-            pattern: fold(pattern).chars().collect(),
-            found: VecDeque::new(),
-            next: Some(String::new()),
-            told_any: false,
-        }
+        Search { pattern: fold(pattern).chars().collect(), next: Next::Dot, told_any: false }
     }
 
-    /// The next that matches.
-    async fn next(&mut self, server: &Server, open: &Open) -> Result<Option<Entry>, Status> {
-        while self.found.is_empty() {
-            let Some(start) = self.next.take() else { return Ok(None) };
-            let share = &open.share.found;
-            let is_start = start.is_empty();
-            if is_start {
-                self.add_dots(server, open).await?;
+    /// The next few that match, each with what comes after it. At the end there are none.
+    async fn some(&self, server: &Server, open: &Open, count: usize) -> Result<Vec<(Entry, Next)>, Status> {
+        let (shell, share) = (&server.shell, &open.share.found);
+        let mut next = self.next.clone();
+        let mut found = Vec::new();
+        let of = |node: &Node, name: String| Entry { facts: facts(node), id: node.id.0, name };
+        while found.is_empty() && next != Next::End {
+            let (dots, after) = match &next {
+                Next::Dot => (Some((".", open.file)), Next::DotDot),
+                Next::DotDot => (Some(("..", parent(server, open)?)), Next::Name(String::new())),
+                Next::Name(_) | Next::End => (None, Next::End),
+            };
+            if let Some((name, file)) = dots {
+                if matches(&self.pattern, name) {
+                    let node = look::node(shell, share, file).await?;
+                    found.push((of(&node, name.to_owned()), after.clone()));
+                }
+                next = after;
+                continue;
             }
-            let names = look::names(&server.shell, share, open.file, start, NAMES_AT_ONCE).await?;
-            let matching = names.entries.into_iter().filter(|(name, _)| matches(&self.pattern, name));
-            self.found.extend(matching.map(|(name, node)| Entry { facts: facts(&node), id: node.id.0, name }));
-            self.next = names.next;
+            let Next::Name(start) = &next else { break };
+            let names = look::names(shell, share, open.file, start.clone(), count).await?;
+            let mut keys: Vec<Next> = names.entries.iter().skip(1).map(|(name, _)| Next::Name(fold(name))).collect();
+            let end = names.next.map_or(Next::End, Next::Name);
+            keys.push(end.clone());
+            let named = names.entries.into_iter().zip(keys);
+            let matching = named.filter(|((name, _), _)| matches(&self.pattern, name));
+            found.extend(matching.map(|((name, node), after)| (of(&node, name), after)));
+            // What follows the last that matches needs not be looked at again.
+            match found.last_mut() {
+                Some((_, after)) => *after = end,
+                None => next = end,
+            }
+            if !found.is_empty() {
+                break;
+            }
         }
-        Ok(self.found.pop_front())
+        Ok(found)
     }
+}
 
-    /// The directory itself, and the one it is in.
-    async fn add_dots(&mut self, server: &Server, open: &Open) -> Result<(), Status> {
-        let share = &open.share.found;
-        let own = look::node(&server.shell, share, open.file).await?;
-        let parent = match open.handle {
-            Some(_) => open.handle(server)?.opening.parent(),
-            None => open.file,
-        };
-        let parent = look::node(&server.shell, share, parent).await?;
-        for (name, node) in [(".", own), ("..", parent)] {
-            if matches(&self.pattern, name) {
-                self.found.push_back(Entry { facts: facts(&node), id: node.id.0, name: name.to_owned() });
-            }
-        }
-        Ok(())
+fn parent(server: &Server, open: &Open) -> Result<partition::record::FileId, Status> {
+    match open.handle {
+        Some(_) => Ok(open.handle(server)?.opening.parent()),
+        None => Ok(open.file),
     }
 }
 
@@ -99,7 +115,7 @@ pub async fn query(request: &Request) -> Result<Reply, Status> {
                 return Err(Status::OBJECT_NAME_INVALID);
             }
             match (old, asked.pattern.as_str()) {
-                (Some(old), "") => Search { found: VecDeque::new(), next: Some(String::new()), ..old },
+                (Some(old), "") => Search { next: Next::Dot, ..old },
                 (_, pattern) => Search::new(pattern),
             }
         }
@@ -111,17 +127,26 @@ pub async fn query(request: &Request) -> Result<Reply, Status> {
 
 async fn tell(server: &Server, open: &Open, search: &mut Search, asked: &DirectoryRequest) -> Result<Vec<u8>, Status> {
     let mut entries = Entries::new(asked.class, asked.output_max as usize);
-    while let Some(entry) = search.next(server, open).await? {
-        if !entries.push(&entry) {
-            search.found.push_front(entry);
-            if entries.is_empty() {
-                return Err(Status::INFO_LENGTH_MISMATCH);
-            }
+    let is_single = asked.flags & search::SINGLE != 0;
+    'full: loop {
+        let room = (asked.output_max as usize).saturating_sub(entries.len());
+        let count = if is_single { 1 } else { (room / ENTRY_BYTES).clamp(1, NAMES_AT_ONCE) };
+        let some = search.some(server, open, count).await?;
+        if some.is_empty() {
+            search.next = Next::End;
             break;
         }
-        search.told_any = true;
-        if asked.flags & search::SINGLE != 0 {
-            break;
+        for (entry, after) in some {
+            if !entries.push(&entry) {
+                if entries.is_empty() {
+                    return Err(Status::INFO_LENGTH_MISMATCH);
+                }
+                break 'full;
+            }
+            (search.next, search.told_any) = (after, true);
+            if is_single {
+                break 'full;
+            }
         }
     }
     match (entries.is_empty(), search.told_any) {

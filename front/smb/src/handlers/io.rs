@@ -39,7 +39,7 @@ pub async fn flush(request: &Request) -> Result<Reply, Status> {
     let (open, server) = (request.open()?, &request.connection.server);
     open.needs(right::WRITE_DATA | right::APPEND_DATA)?;
     open.still_open(server)?;
-    write::flush(&server.shell, open.share.found.group()).await?;
+    write::flush(&server.shell).await?;
     Ok(Reply::of(empty_response()))
 }
 

@@ -56,9 +56,11 @@ pub async fn ioctl(request: &Request) -> Result<Reply, Status> {
 async fn on_file(request: &Request, asked: &IoctlRequest<'_>) -> Result<(Status, Vec<u8>), Status> {
     let open = request.find_open(asked.file)?;
     open.still_open(&request.connection.server)?;
-    let is_3 = request.session()?.agreed.is_3();
-    if is_3 {
-        open.judge_channel(request.header.channel_sequence(), request.row.changes, false)?;
+    let is_replay = request.header.has(crate::wire::header::flag::REPLAY);
+    if request.session()?.agreed.is_3()
+        && let Some(counted) = open.begin(request.header.channel_sequence(), request.row.changes, is_replay)?
+    {
+        open.end(counted);
     }
     let done = |output| (Status::SUCCESS, output);
     match asked.code {

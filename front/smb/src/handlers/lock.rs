@@ -12,8 +12,15 @@ use crate::wire::session::empty_response;
 /// What a request asks for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Asked {
-    Lock { ranges: Vec<(ByteRange, LockKind)>, waits: bool },
-    Unlock(Vec<ByteRange>),
+    Lock {
+        ranges: Vec<(ByteRange, LockKind)>,
+        waits: bool,
+    },
+    /// Those before one that is to be locked; that is an error, but not one that gives anything back.
+    Unlock {
+        ranges: Vec<ByteRange>,
+        is_mixed: bool,
+    },
 }
 
 fn range(element: &LockElement) -> ByteRange {
@@ -24,8 +31,8 @@ fn range(element: &LockElement) -> ByteRange {
 fn parse(elements: &[LockElement]) -> Option<Asked> {
     use lock_flag::{EXCLUSIVE, FAIL_IMMEDIATELY, SHARED, UNLOCK};
     if elements.first()?.flags == UNLOCK {
-        let all_unlock = elements.iter().all(|element| element.flags == UNLOCK);
-        return all_unlock.then(|| Asked::Unlock(elements.iter().map(range).collect()));
+        let ranges: Vec<_> = elements.iter().take_while(|element| element.flags == UNLOCK).map(range).collect();
+        return Some(Asked::Unlock { is_mixed: ranges.len() < elements.len(), ranges });
     }
     let one = |element: &LockElement| match element.flags & !FAIL_IMMEDIATELY {
         SHARED => Some((range(element), LockKind::Shared)),
@@ -55,7 +62,12 @@ pub async fn lock(request: &Request) -> Result<Reply, Status> {
     let parsed = parse(&asked.elements).ok_or(Status::INVALID_PARAMETER)?;
     let (files, group) = (&server.shell.open_files, open.share.found.group());
     match parsed {
-        Asked::Unlock(ranges) => files.unlock(group, handle, &ranges)?,
+        Asked::Unlock { ranges, is_mixed } => {
+            files.unlock(group, handle, &ranges)?;
+            if is_mixed {
+                return Err(Status::INVALID_PARAMETER);
+            }
+        }
         Asked::Lock { ranges, waits } => loop {
             let wait = match files.lock(group, handle, &ranges) {
                 Ok(()) => {
@@ -72,8 +84,9 @@ pub async fn lock(request: &Request) -> Result<Reply, Status> {
             };
             let closed = request.wait(async {
                 tokio::select! {
-                    () = wait.over() => false,
+                    biased;
                     () = open.closing.cancelled() => true,
+                    () = wait.over() => false,
                 }
             });
             if closed.await? {
@@ -102,7 +115,7 @@ mod tests {
             (&[EXCLUSIVE, SHARED | FAIL_IMMEDIATELY], None),
             (&[UNLOCK], Some(("unlock", false))),
             (&[UNLOCK, UNLOCK], Some(("unlock", false))),
-            (&[UNLOCK, SHARED | FAIL_IMMEDIATELY], None),
+            (&[UNLOCK, SHARED | FAIL_IMMEDIATELY], Some(("unlock and more", false))),
             (&[SHARED | FAIL_IMMEDIATELY, UNLOCK], None),
             (&[UNLOCK | FAIL_IMMEDIATELY], None),
             (&[SHARED | EXCLUSIVE], None),
@@ -114,7 +127,8 @@ mod tests {
             let elements: Vec<_> = flags.iter().map(|flags| element(*flags)).collect();
             let found = parse(&elements).map(|asked| match asked {
                 Asked::Lock { waits, .. } => ("lock", waits),
-                Asked::Unlock(_) => ("unlock", false),
+                Asked::Unlock { is_mixed: true, .. } => ("unlock and more", false),
+                Asked::Unlock { .. } => ("unlock", false),
             });
             assert_eq!(found, expected, "{flags:?}");
         }

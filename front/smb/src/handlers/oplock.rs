@@ -48,15 +48,23 @@ pub struct Client {
 
 impl Listener for Client {
     fn broken(&self, notice: BreakNotice) {
-        let Some(session) = self.server.upgrade().and_then(|server| server.session(self.session)) else { return };
+        let Some(server) = self.server.upgrade() else { return };
         let body = match notice.of {
             BreakOf::Oplock(_) => oplock_break(number(Oplock::of(notice.to)), self.file),
             BreakOf::Lease { key } => {
                 lease_break(key.key, notice.epoch, notice.needs_answer, state(notice.from), state(notice.to))
             }
         };
-        if let Some(connection) = session.connections().first() {
-            chain::tell(connection, &session, body);
+        // An oplock is an open's, and its session's; a lease is the client's, on whatever connection it is heard.
+        let heard = match notice.of {
+            BreakOf::Oplock(_) => server.session(self.session).and_then(|session| {
+                let connection = session.connections().first().cloned()?;
+                Some((connection, session))
+            }),
+            BreakOf::Lease { key } => server.oldest_connection(&key.client),
+        };
+        if let Some((connection, session)) = heard {
+            chain::tell(&connection, &session, body);
         }
     }
 }

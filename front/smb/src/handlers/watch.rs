@@ -24,13 +24,18 @@ pub async fn notify(request: &Request) -> Result<Reply, Status> {
         if open.is_closed() {
             return Err(Status::FILE_CLOSED);
         }
-        let begin = || server.watches.add(open.share.found.group(), open.file, &path, asked.is_recursive, asked.filter);
+        let (group, bytes_max) = (open.share.found.group(), asked.output_max as usize);
+        let begin = || server.watches.add(group, open.file, &path, asked.is_recursive, asked.filter, bytes_max);
         watch.get_or_insert_with(begin).clone()
     };
+    let message_id = request.header.message_id;
+    watch.enter(message_id);
     let told = async {
         loop {
-            let changed = watch.changed.notified();
-            if let Some(told) = watch.take(asked.output_max as usize) {
+            let mut changed = std::pin::pin!(watch.changed.notified());
+            // From here on nothing is missed.
+            changed.as_mut().enable();
+            if let Some(told) = watch.take(message_id, asked.output_max as usize) {
                 return told;
             }
             tokio::select! {
@@ -39,7 +44,9 @@ pub async fn notify(request: &Request) -> Result<Reply, Status> {
             }
         }
     };
-    match request.wait(told).await? {
+    let told = request.wait(told).await;
+    watch.leave(message_id);
+    match told? {
         Told::Changes(changes) => Ok(Reply::of(output_response(&changes))),
         Told::LookAgain => Ok(Reply { status: Status::NOTIFY_ENUM_DIR, ..Reply::of(output_response(&[])) }),
         Told::Over if open.is_closed() => {

@@ -261,6 +261,10 @@ impl Entries {
         self.last.is_none()
     }
 
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }

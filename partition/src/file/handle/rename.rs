@@ -103,7 +103,11 @@ impl RenameFile {
         }
         refuse_pending(&source.node).map_err(|_| Refused::HeldByRest)?;
         let replaced = self.judge_destination(&source.node, &destination, moment.now)?;
-        let renaming = self.opens.begin_rename(&self.group, self.handle.id, replaced, moment.now)?;
+        let parent = match &destination {
+            Place::Taken(found) => found.parent,
+            other => other.new_in().ok_or(Refused::NoPath)?,
+        };
+        let renaming = self.opens.begin_rename(&self.group, self.handle.id, parent, replaced, moment.now)?;
         let mut node = source.node.clone();
         node.changed = moment.now;
         stamp(&mut node, moment);

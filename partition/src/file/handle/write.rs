@@ -3,7 +3,7 @@
 use contract::Refusal;
 use contract::attributes::FileAttributes;
 use contract::limits::FILE_BYTES_MAX;
-use engine::{Fault, GroupId, PartitionId, Write};
+use engine::{Durability, Fault, PartitionId, Write};
 use env::Timestamp;
 
 use super::{Error, Refused};
@@ -35,10 +35,9 @@ pub async fn write(shell: &Shell, share: &share::Found, written: Written) -> Res
     Ok(shell.execute(&command).await??)
 }
 
-/// Returns when everything written to a share so far is on disk.
-pub async fn flush(shell: &Shell, _group: &GroupId) -> Result<(), Error> {
-    let _ = shell; // TODO sync
-    Ok(())
+/// Returns when everything written so far is on disk.
+pub async fn flush(shell: &Shell) -> Result<(), Error> {
+    Ok(shell.sync().await?)
 }
 
 struct WriteFile {
@@ -93,6 +92,10 @@ impl Command for WriteFile {
 
     fn partition(&self) -> &PartitionId {
         &self.partition
+    }
+
+    fn durability(&self) -> Durability {
+        if self.written.is_through { Durability::Synced } else { Durability::Buffered }
     }
 
     async fn load(&self, reader: &Reader<'_>) -> Result<Before, Fault> {

@@ -6,7 +6,7 @@ use env::Timestamp;
 use super::caching::{AcknowledgeError, BreakOf, CachingGranted, Io, LeaseKey, Left, Oplock, Rights};
 use super::entry::{Share, next_number};
 use super::held::{Renaming, ShortOpen};
-use super::share_mode::RestAccess;
+use super::share_mode::{Access, Claim, RestAccess, ShareMode};
 use super::{Conflict, HandleId, OpenFiles, Wait};
 use crate::record::FileId;
 use crate::turns::lock;
@@ -89,6 +89,7 @@ impl OpenFiles {
         &self,
         share: &GroupId,
         handle: HandleId,
+        parent: FileId,
         target: Option<FileId>,
         now: Timestamp,
     ) -> Result<Renaming, Conflict> {
@@ -100,6 +101,11 @@ impl OpenFiles {
                 if let Some(open) = opens.files.get_mut(id).filter(|open| open.is_being_taken_away()) {
                     return Err(Conflict::WithShortOpen(open.wait()));
                 }
+            }
+            // The directory it goes to is opened to write a name in it, and not shared with who may delete it.
+            let writing = Claim { access: Access { write: true, ..Access::NONE }, share: ShareMode::UNDELETED };
+            if opens.files.get(&parent).is_some_and(|open| open.is_denied(writing)) {
+                return Err(Conflict::Sharing);
             }
             if let Some(target) = target {
                 break_handles(opens, target, None, now).map_err(Conflict::Breaking)?;

@@ -388,11 +388,9 @@ impl Beside {
 }
 
 /// What an open could be given.
-pub(super) fn grantable(wanted: &CachingWanted, opener: Opener, beside: Beside) -> Rights {
+pub(super) fn grantable(wanted: &CachingWanted, beside: Beside) -> Rights {
     let mut granted = match wanted {
         CachingWanted::Nothing => Rights::NONE,
-        // Nobody reads or writes through it.
-        CachingWanted::Oplock(_) if opener.is_stat() => Rights::NONE,
         CachingWanted::Oplock(level) => level.rights(),
         CachingWanted::Lease { rights, .. } => *rights,
     };

@@ -31,6 +31,7 @@ pub struct ShareMode {
 impl ShareMode {
     pub const NONE: ShareMode = ShareMode { read: false, write: false, delete: false };
     pub const ALL: ShareMode = ShareMode { read: true, write: true, delete: true };
+    pub const UNDELETED: ShareMode = ShareMode { delete: false, ..ShareMode::ALL };
 
     fn denies(self, access: Access) -> bool {
         access.read && !self.read || access.write && !self.write || access.delete && !self.delete

@@ -1,6 +1,6 @@
 //! Parts of descriptors: SMB clients ask for some and set some (MS-DTYP 2.4.7).
 
-use super::{Acl, DEFAULT, SecurityDescriptor, Sid};
+use super::{Acl, DEFAULT, Heir, SecurityDescriptor, Sid};
 
 /// Which parts are meant.
 pub mod part {
@@ -20,13 +20,12 @@ pub struct DescriptorParts {
 }
 
 impl DescriptorParts {
-    /// What is missing is as it is on a new share's root; without a list nothing is controlled.
+    /// What is missing is as something new below a share's root has it.
     pub fn completed(self) -> SecurityDescriptor {
-        let uncontrolled = Acl { flags: 0, aces: None };
         SecurityDescriptor {
             owner: self.owner.unwrap_or_else(|| DEFAULT.owner.clone()),
             group: self.group.unwrap_or_else(|| DEFAULT.group.clone()),
-            dacl: self.dacl.unwrap_or(uncontrolled),
+            dacl: self.dacl.unwrap_or_else(|| DEFAULT.inherited(Heir::File).dacl),
             sacl: self.sacl,
         }
     }

@@ -172,7 +172,7 @@ impl Story {
             ["set-delete", name] => self.io(name, Io::SetDelete),
             ["rename", name, ref over @ ..] => {
                 let over = over.first().map(|_| OTHER);
-                match self.table.begin_rename(&share(), self.handle(name), over, self.now()) {
+                match self.table.begin_rename(&share(), self.handle(name), FileId::ROOT, over, self.now()) {
                     Ok(renaming) => {
                         self.renaming = Some(renaming);
                         "ok".into()
