@@ -104,7 +104,7 @@ impl OpenFiles {
             }
             // The directory it goes to is opened to write a name in it, and not shared with who may delete it.
             let writing = Claim { access: Access { write: true, ..Access::NONE }, share: ShareMode::UNDELETED };
-            if opens.files.get(&parent).is_some_and(|open| open.is_denied(writing)) {
+            if opens.files.get(&parent).is_some_and(|open| !open.holders_against(writing).is_empty()) {
                 return Err(Conflict::Sharing);
             }
             if let Some(target) = target {
