@@ -4,9 +4,9 @@ use engine::GroupId;
 use env::Timestamp;
 
 use super::caching::{AcknowledgeError, BreakOf, CachingGranted, Io, LeaseKey, Left, Oplock, Rights};
-use super::entry::{Share, next_number};
+use super::entry::{OpenFile, Share, next_number};
 use super::held::{Renaming, ShortOpen};
-use super::share_mode::{Access, Claim, RestAccess, ShareMode};
+use super::share_mode::{Access, Claim, RestAccess, ShareMode, conflicts};
 use super::{Conflict, HandleId, OpenFiles, Wait};
 use crate::record::FileId;
 use crate::turns::lock;
@@ -104,7 +104,9 @@ impl OpenFiles {
             }
             // The directory it goes to is opened to write a name in it, and not shared with who may delete it.
             let writing = Claim { access: Access { write: true, ..Access::NONE }, share: ShareMode::UNDELETED };
-            if opens.files.get(&parent).is_some_and(|open| !open.holders_against(writing).is_empty()) {
+            let is_against =
+                |open: &OpenFile| open.handles.values().any(|handle| conflicts(handle.opening.claim, writing));
+            if opens.files.get(&parent).is_some_and(is_against) {
                 return Err(Conflict::Sharing);
             }
             if let Some(target) = target {
