@@ -1,5 +1,5 @@
-//! What SMB clients have open and keep of files, and REST requests that meet it. The clients are handles in the table that both protocols
-//! consult.
+//! What SMB clients have open and keep of files, and REST requests that meet it. The clients are handles in the table
+//! that both protocols consult.
 
 use std::sync::{Arc, Mutex};
 
@@ -153,8 +153,8 @@ fn requests() -> Vec<(&'static str, Request)> {
     ]
 }
 
-/// Each request beside each state: `>RH` if the client is asked for the rest and awaited, `RH` if it is told and not awaited. `x` is 409
-/// in the end, because the client keeps its handle open.
+/// Each request beside each state: `>RH` if the client is asked for the rest and awaited, `RH` if it is told and not
+/// awaited. `x` is 409 in the end, because the client keeps its handle open.
 #[tokio::test]
 async fn what_clients_keep_is_broken_first() {
     #[rustfmt::skip]

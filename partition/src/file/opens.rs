@@ -11,8 +11,8 @@
 //! 3. Every handle is known to each directory above it, so what is open below a directory is found without a walk.
 //! 4. A file that nothing is open on takes no memory.
 //!
-//! 5. What a client was granted to keep of a file (`caching`) it has until it is told: nobody reads, writes or opens past it
-//!    without breaking it first, and no caching is granted that somebody at work would have to break.
+//! 5. What a client was granted to keep of a file (`caching`) it has until it is told: nobody reads, writes or opens
+//!    past it without breaking it first, and no caching is granted that somebody at work would have to break.
 //!
 //! Clients are told with nothing locked.
 
@@ -151,7 +151,7 @@ pub enum Conflict {
     /// What a rename would replace is open.
     TargetOpen,
     /// Somebody keeps what stands in the way, and was told to give it up: ask again when that is over, or after
-    /// `BREAK_SECONDS`.
+    /// `BREAK_SECONDS`. Whoever asks then takes it from those who did not answer.
     Breaking(Wait),
     TooManyHandles,
     /// Another lock. Over when a lock on the file is given back.
@@ -159,8 +159,8 @@ pub enum Conflict {
     TooManyLocks,
     InvalidLockRange,
     RangeNotLocked,
-    /// Somebody is at work, for a moment. Clients are told nothing of it: ask again when it is over. Another may have begun
-    /// by then; how often to ask is the caller's to say.
+    /// Somebody is at work, for a moment. Clients are told nothing of it: ask again when it is over. Another may have
+    /// begun by then; how often to ask is the caller's to say.
     WithShortOpen(Wait),
 }
 
@@ -362,13 +362,6 @@ impl OpenFiles {
         self.shard(share).get(share)?.handles.get(&handle).cloned()
     }
 
-    /// In the order of their ids.
-    pub fn handles_of(&self, share: &GroupId, file: FileId) -> Vec<Arc<Handle>> {
-        let shard = self.shard(share);
-        let open = shard.get(share).and_then(|opens| opens.files.get(&file));
-        open.into_iter().flat_map(|open| open.handles.values()).cloned().collect()
-    }
-
     /// The client came back to a handle, over another connection.
     pub fn set_listener(
         &self,
@@ -428,8 +421,8 @@ impl OpenFiles {
         })
     }
 
-    /// Begins a read or write of a handle: no lock is given to another that it would not get past, and no caching that would
-    /// be wrong when it is over.
+    /// Begins a read or write of a handle: no lock is given to another that it would not get past, and no caching that
+    /// would be wrong when it is over.
     pub fn use_range(
         &self,
         share: &GroupId,

@@ -11,6 +11,7 @@ use env::Timestamp;
 use super::{Error, Refused};
 use crate::execute::{Command, Moment, Reader, Shell};
 use crate::file::body::{self, Met};
+use crate::file::create::Made;
 use crate::file::opens::{Handle, OpenFiles, Renaming};
 use crate::file::range::refuse_pending;
 use crate::file::rename::relocate;
@@ -42,7 +43,7 @@ pub async fn rename(
         opens: shell.open_files.clone(),
         renaming: Mutex::default(),
     };
-    let (node, above) = shell.execute(&command).await??;
+    let Made { node, above } = shell.execute(&command).await??;
     if let Some(renaming) = lock(&command.renaming).take() {
         renaming.moved(&command.to.to_string(), &above);
     }
@@ -94,7 +95,7 @@ impl RenameFile {
         Ok(Some(found.node.id))
     }
 
-    fn make(&self, both: Both, moment: Moment) -> Result<(Vec<Write>, (Node, Vec<FileId>)), Refused> {
+    fn make(&self, both: Both, moment: Moment) -> Result<(Vec<Write>, Made), Refused> {
         let Both { state, source, destination, runs } = both;
         let source =
             source.found().filter(|found| found.node.id == self.handle.opening.file).ok_or(Refused::NotFound)?;
@@ -116,13 +117,13 @@ impl RenameFile {
         let above =
             relocate(&mut edit, &state, &source, destination, name, &mut node, runs).map_err(|_| Refused::NoPath)?;
         *lock(&self.renaming) = Some(renaming);
-        Ok((edit.finish(), (node, above)))
+        Ok((edit.finish(), Made { node, above }))
     }
 }
 
 impl Command for RenameFile {
     type Records = Both;
-    type Outcome = Result<(Node, Vec<FileId>), Refused>;
+    type Outcome = Result<Made, Refused>;
 
     fn partition(&self) -> &PartitionId {
         &self.partition

@@ -55,17 +55,8 @@ impl OpenFiles {
         })
     }
 
-    /// Takes what those keep who were told to give it up and did not answer in time.
-    pub fn expire_breaks(&self, share: &GroupId, file: FileId, now: Timestamp) {
-        self.change(share, |opens| {
-            if let Some(open) = opens.files.get_mut(&file) {
-                open.expire(now);
-            }
-        });
-    }
-
-    /// Breaks what others keep against what a handle is about to do. Its own lease stays, and so does what is granted to write;
-    /// but a plain oplock that is good for reading alone goes even when its own handle writes.
+    /// Breaks what others keep against what a handle is about to do. Its own lease stays, and so does what is granted
+    /// to write; but a plain oplock that is good for reading alone goes even when its own handle writes.
     pub fn break_for(&self, share: &GroupId, handle: HandleId, io: Io, now: Timestamp) -> Result<(), Conflict> {
         self.change(share, |opens| {
             let Share { files, handles, notices } = opens;
@@ -83,8 +74,8 @@ impl OpenFiles {
         })
     }
 
-    /// Begins a rename through a handle, over a `target` or to a name that is free. Nothing may be open below what is renamed,
-    /// nor on what is replaced; handles that are only cached are asked for first.
+    /// Begins a rename through a handle, over a `target` or to a name that is free. Nothing may be open below what is
+    /// renamed, nor on what is replaced; handles that are only cached are asked for first.
     pub fn begin_rename(
         &self,
         share: &GroupId,
@@ -133,7 +124,8 @@ impl OpenFiles {
     }
 }
 
-/// Asks for handles below a directory that clients may only keep. Tells whether there are handles below it that they use.
+/// Asks for handles below a directory that clients may only keep. Tells whether there are handles below it that they
+/// use.
 pub(super) fn break_below(opens: &mut Share, directory: FileId, now: Timestamp) -> Result<bool, Wait> {
     // All at once, though only one is waited for at a time.
     let below: Vec<_> =

@@ -1,11 +1,12 @@
-//! What SMB clients may keep of a file in memory of their own, and how it is taken back: oplocks and leases (MS-SMB2 3.3.4.6, 3.3.4.7;
-//! MS-FSA 2.1.4.12, 2.1.5.18, 2.1.5.19).
+//! What SMB clients may keep of a file in memory of their own, and how it is taken back: oplocks and leases (MS-SMB2
+//! 3.3.4.6, 3.3.4.7; MS-FSA 2.1.4.12, 2.1.5.18, 2.1.5.19).
 //!
-//! Both are one thing here: rights that a holder has until it is told to give some of them up. A plain oplock is held by its
-//! handle and can only fall to level II or to nothing; a lease is held by a key, shared by all handles that were opened with it.
+//! Both are one thing here: rights that a holder has until it is told to give some of them up. A plain oplock is held
+//! by its handle and can only fall to level II or to nothing; a lease is held by a key, shared by all handles that were
+//! opened with it.
 //!
 //! ```text
-//! holding -- lower, if W or H is lost --> breaking -- acknowledge --> holding less, or breaking on to what is needed by now
+//! holding -- lower, if W or H is lost --> breaking -- acknowledge --> holding less, or breaking on to what is needed
 //!         -- lower, if it is R alone  --> holding nothing, told and not asked
 //!                                         breaking -- expire      --> holding nothing
 //! ```
@@ -13,6 +14,7 @@
 use env::Timestamp;
 
 use super::HandleId;
+use crate::file::handle::open::right;
 
 /// How long a holder has to answer.
 pub const BREAK_SECONDS: u64 = 35;
@@ -234,8 +236,8 @@ impl Caching {
         Told { from, to, epoch, needs_answer: from.needs_answer() }
     }
 
-    /// The key is used for another open that could be given `grantable` of what it asks for: a lease only grows, and not while
-    /// it is broken.
+    /// The key is used for another open that could be given `grantable` of what it asks for: a lease only grows, and
+    /// not while it is broken.
     pub fn reopen(&mut self, asked: Rights, grantable: Rights) {
         let grows = asked.has(self.rights) && grantable == asked && grantable != self.rights;
         if grows && self.breaking.is_none() {
@@ -271,8 +273,8 @@ impl Caching {
         }
     }
 
-    /// The holder of a lease answers. If it was to become even less since it was told, it is told the rest, what needs an
-    /// answer first.
+    /// The holder of a lease answers. If it was to become even less since it was told, it is told the rest, what needs
+    /// an answer first.
     pub fn acknowledge(&mut self, rights: Rights) -> Result<Option<Told>, AcknowledgeError> {
         let Breaking { told, needed, since } = self.breaking.ok_or(AcknowledgeError::NotBreaking)?;
         if !told.has(rights) {
@@ -317,9 +319,8 @@ impl Caching {
     }
 }
 
-/// Bits of the access mask (MS-SMB2 2.2.13.1.1) with which a file is opened for a look at its attributes alone.
-const STAT: u32 = 0x0000_0080 | 0x0000_0100 | 0x0010_0000;
-const READ_CONTROL: u32 = 0x0002_0000;
+/// With these a file is opened for a look at its attributes alone.
+const STAT: u32 = right::READ_ATTRIBUTES | right::WRITE_ATTRIBUTES | right::SYNCHRONIZE;
 
 /// How an open meets what others keep.
 #[derive(Clone, Copy, Debug)]
@@ -336,7 +337,7 @@ impl Opener {
 
     /// Nothing that the holder keeps: leases outlive a look at the security descriptor too.
     fn spares(self, held: &Caching) -> bool {
-        self.is_stat() || held.is_lease() && !self.overwrites && self.mask & !(STAT | READ_CONTROL) == 0
+        self.is_stat() || held.is_lease() && !self.overwrites && self.mask & !(STAT | right::READ_CONTROL) == 0
     }
 }
 
@@ -354,8 +355,8 @@ impl Left {
     }
 }
 
-/// What an open leaves to somebody else. If it cannot be because of that one's handle, the handle may be one that is only
-/// cached: that is found out first.
+/// What an open leaves to somebody else. If it cannot be because of that one's handle, the handle may be one that is
+/// only cached: that is found out first.
 pub(super) fn left_by_open(held: &Caching, opener: Opener, violates: bool) -> Left {
     if opener.spares(held) {
         return Left { rights: held.rights, waits: false };
@@ -407,29 +408,30 @@ pub(super) fn grantable(wanted: &CachingWanted, beside: Beside) -> Rights {
     }
 }
 
-/// What the user of a handle does that others may have to learn of.
+/// What the user of a handle does that others have to learn of. Reads are none of it: who may read has taken the right
+/// to write from everybody else by opening.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Io {
-    Read,
     Write,
     Lock,
     Resize,
     SetDelete,
-    Rename,
 }
 
 impl Io {
     /// Does it change what was read?
     pub(super) fn is_change(self) -> bool {
-        matches!(self, Io::Write | Io::Lock | Io::Resize)
+        match self {
+            Io::Write | Io::Lock | Io::Resize => true,
+            Io::SetDelete => false,
+        }
     }
 
     /// Who writes does not wait for those who read: they are told in time. Others who write there are none.
     pub(super) fn left(self, held: &Caching) -> Left {
-        match self {
-            Io::Read => Left::taking(held, Rights::W, Rights::W),
-            Io::Write | Io::Lock | Io::Resize => Left::taking(held, Rights::RWH, Rights::W),
-            Io::SetDelete | Io::Rename => Left::taking(held, Rights::H, Rights::H),
+        match self.is_change() {
+            true => Left::taking(held, Rights::RWH, Rights::W),
+            false => Left::taking(held, Rights::H, Rights::H),
         }
     }
 }

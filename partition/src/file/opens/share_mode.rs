@@ -106,8 +106,8 @@ impl RestAccess {
         matches!(self, RestAccess::Nothing | RestAccess::Look)
     }
 
-    /// What it takes of what SMB clients keep, and which of that has to be given up before it goes on: what they did not
-    /// write yet, and handles they may only keep, if it matters whether the file is open.
+    /// What it takes of what SMB clients keep, and which of that has to be given up before it goes on: what they did
+    /// not write yet, and handles they may only keep, if it matters whether the file is open.
     pub(super) fn takes(self) -> (Rights, Rights) {
         match self {
             RestAccess::Nothing | RestAccess::Lease => (Rights::NONE, Rights::NONE),

@@ -1,6 +1,6 @@
-//! Stories of what clients keep and lose, a line for each thing that happens. On the left what is done, on the right what comes
-//! of it, and behind a bar each what clients are told: who, from what, to what, `!` if an answer is asked for, the epoch of
-//! leases of version 2.
+//! Stories of what clients keep and lose, a line for each thing that happens. On the left what is done, on the right
+//! what comes of it, and behind a bar each what clients are told: who, from what, to what, `!` if an answer is asked
+//! for, the epoch of leases of version 2.
 //!
 //! Handles that begin with a capital letter have a lease, and share it if they share the letter; the others have plain
 //! oplocks, `s`, `x` and `b`.
@@ -89,8 +89,9 @@ impl Story {
         self.handles.get(name).copied().unwrap_or(HandleId(0))
     }
 
-    /// `open NAME CACHING`, and words on how: `over` what is there, for a look at attributes (`stat`) or security (`control`),
-    /// `alone`, to read (`reading`), on the `other` file or the `directory`, to delete it on close (`once`), `leased`, `v2`.
+    /// `open NAME CACHING`, and words on how: `over` what is there, for a look at attributes (`stat`) or security
+    /// (`control`), `alone`, to read (`reading`), on the `other` file or the `directory`, to delete it on close
+    /// (`once`), `leased`, `v2`.
     fn open(&mut self, name: &str, wanted: &str, words: &[&str]) -> String {
         let has = |word: &str| words.contains(&word);
         let is_lease = name.starts_with(|letter: char| letter.is_ascii_uppercase());
@@ -162,7 +163,6 @@ impl Story {
                 let done = self.table.acknowledge_oplock(&share(), self.handle(name), oplock(level));
                 done.map_or_else(|error| format!("{error:?}"), |kept| letters(kept.rights()))
             }
-            ["read", name] => self.io(name, Io::Read),
             ["write", name] => self.io(name, Io::Write),
             ["lock", name] => {
                 let broken = self.io(name, Io::Lock);
@@ -213,10 +213,6 @@ impl Story {
                 self.seconds += seconds.parse::<u64>().expect("seconds");
                 "ok".into()
             }
-            ["expire"] => {
-                self.table.expire_breaks(&share(), FILE, self.now());
-                "ok".into()
-            }
             _ => panic!("{line}"),
         }
     }
@@ -256,63 +252,80 @@ fn check(story: &str) {
         let expected: Vec<_> = expected.split_whitespace().collect();
         assert_eq!(outcome, expected.join(" "), "in {line:?} of {story}");
     }
+    // Nothing is kept of what is not open.
+    teller.handles.values().for_each(|handle| drop(teller.table.close(&share(), *handle)));
+    drop((teller.renaming, teller.resting, teller.using));
+    let shards = &teller.table.0;
+    assert!(lock(&shards.leases).is_empty() && shards.shards.iter().all(|shard| lock(shard).is_empty()));
 }
 
 #[test]
 fn an_open_takes_the_right_to_write() {
     check(
-        "open A RWH        => RWH
-           open B RWH        => waits | A RWH>RH!
-           open B RWH        => waits
-           open A2 RWH       => RWH*
-           ack A RWH         => TooMuch
-           ack A RH          => RH
-           ack A RH          => NotBreaking
-           open B RWH        => RH
-           ack C R           => NotFound
-           open C -          => -
-           ack C -           => NotBreaking",
+        "
+        open A RWH        => RWH
+        open B RWH        => waits | A RWH>RH!
+        open B RWH        => waits
+        open A2 RWH       => RWH*
+        ack A RWH         => TooMuch
+        ack A RH          => RH
+        ack A RH          => NotBreaking
+        open B RWH        => RH
+        ack C R           => NotFound
+        open C -          => -
+        ack C -           => NotBreaking
+        ",
     );
     // To answer with less is right too.
     check(
-        "open A RWH        => RWH
-           open b -          => waits | A RWH>RH!
-           ack A -           => -
-           open b -          => -",
+        "
+        open A RWH        => RWH
+        open b -          => waits | A RWH>RH!
+        ack A -           => -
+        open b -          => -
+        ",
     );
     // Who has no writes is not asked.
     check(
-        "open A RH         => RH
-           open B RH         => RH
-           open c x          => -
-           has A             => RH",
+        "
+        open A RH         => RH
+        open B RH         => RH
+        open c x          => -
+        has A             => RH
+        ",
     );
 }
 
 #[test]
 fn an_overwriting_open_takes_everything() {
     check(
-        "open A RWH        => RWH
-           open b - over     => waits | A RWH>-!
-           ack A R           => TooMuch
-           ack A -           => -
-           open b - over     => -",
+        "
+        open A RWH        => RWH
+        open b - over     => waits | A RWH>-!
+        ack A R           => TooMuch
+        ack A -           => -
+        open b - over     => -
+        ",
     );
     // Only who has unwritten bytes is waited for.
     check(
-        "open A RH         => RH
-           open b - over     => - | A RH>-!
-           close b           => ok
-           open b - over     => -
-           open A2 -         => RH*
-           open c -          => waits
-           ack A -           => -",
+        "
+        open A RH         => RH
+        open b - over     => - | A RH>-!
+        close b           => ok
+        open b - over     => -
+        open A2 -         => RH*
+        open c -          => waits
+        ack A -           => -
+        ",
     );
     check(
-        "open A R          => R
-           open b - over     => - | A R>-
-           has A             => -
-           ack A -           => NotBreaking",
+        "
+        open A R          => R
+        open b - over     => - | A R>-
+        has A             => -
+        ack A -           => NotBreaking
+        ",
     );
 }
 
@@ -320,17 +333,19 @@ fn an_overwriting_open_takes_everything() {
 #[test]
 fn breaks_in_steps() {
     check(
-        "open A RWH v2     => RWH @101
-           open b -          => waits | A RWH>RH! @102
-           open c - over     => waits
-           open A2 RWH       => RWH* @102
-           ack A RH          => RH | A RH>R! @102
-           open A3 RWH       => RH* @102
-           open b -          => waits
-           open c - over     => waits
-           ack A R           => R | A R>- @102
-           open b -          => -
-           open c - over     => -",
+        "
+        open A RWH v2     => RWH @101
+        open b -          => waits | A RWH>RH! @102
+        open c - over     => waits
+        open A2 RWH       => RWH* @102
+        ack A RH          => RH | A RH>R! @102
+        open A3 RWH       => RH* @102
+        open b -          => waits
+        open c - over     => waits
+        ack A R           => R | A R>- @102
+        open b -          => -
+        open c - over     => -
+        ",
     );
 }
 
@@ -353,48 +368,60 @@ fn handles_that_are_only_cached_are_asked_for() {
         ));
     }
     check(
-        "open a b alone    => RWH
-           open b b          => waits | a RWH>R!
-           ack a s           => R
-           open b b          => Sharing",
+        "
+        open a b alone    => RWH
+        open b b          => waits | a RWH>R!
+        ack a s           => R
+        open b b          => Sharing
+        ",
     );
     // Those who keep no handle are not asked, nor are those who are not in the way.
     check(
-        "open A RW alone   => RW
-           open b b          => Sharing",
+        "
+        open A RW alone   => RW
+        open b b          => Sharing
+        ",
     );
     check(
-        "open A RH         => RH
-           open b - alone    => waits | A RH>R!
-           ack A R           => R
-           open b - alone    => Sharing",
+        "
+        open A RH         => RH
+        open b - alone    => waits | A RH>R!
+        ack A R           => R
+        open b - alone    => Sharing
+        ",
     );
 }
 
 #[test]
 fn looks_break_nothing() {
     check(
-        "open A RWH        => RWH
-           open b - stat     => -
-           open c b stat     => -
-           open d - control  => -
-           open A2 RWH       => RWH
-           open e b stat over => waits | A RWH>-!",
+        "
+        open A RWH        => RWH
+        open b - stat     => -
+        open c b stat     => -
+        open d - control  => -
+        open A2 RWH       => RWH
+        open e b stat over => waits | A RWH>-!
+        ",
     );
     check(
-        "open a b          => RWH
-           open b - stat     => -
-           open c - control  => waits | a RWH>R!
-           ack a s           => R
-           open c - control  => -",
+        "
+        open a b          => RWH
+        open b - stat     => -
+        open c - control  => waits | a RWH>R!
+        ack a s           => R
+        open c - control  => -
+        ",
     );
     // A look may have a lease, and others take it.
     check(
-        "open A RWH stat   => RWH
-           open A2 -         => RWH
-           open B RWH        => waits | A RWH>RH!
-           ack A RH          => RH
-           open B RWH        => RH",
+        "
+        open A RWH stat   => RWH
+        open A2 -         => RWH
+        open B RWH        => waits | A RWH>RH!
+        ack A RH          => RH
+        open B RWH        => RH
+        ",
     );
 }
 
@@ -414,9 +441,11 @@ fn leases_and_oplocks_beside_each_other() {
         match held == left {
             true => check(&format!("{open} open b {asked} => {given}")),
             false => check(&format!(
-                "{open} open b {asked} => waits | A {held}>{left}!
-                 ack A {left} => {left}
-                 open b {asked} => {given}"
+                "
+                {open} open b {asked} => waits | A {held}>{left}!
+                ack A {left} => {left}
+                open b {asked} => {given}
+                "
             )),
         }
     }
@@ -425,10 +454,12 @@ fn leases_and_oplocks_beside_each_other() {
         match held {
             "s" => check(&format!("open a s => R\n open B {asked} => R")),
             _ => check(&format!(
-                "open a {held} => {had}
-                 open B {asked} => waits | a {had}>R!
-                 ack a s => R
-                 open B {asked} => R"
+                "
+                open a {held} => {had}
+                open B {asked} => waits | a {had}>R!
+                ack a s => R
+                open B {asked} => R
+                "
             )),
         }
     }
@@ -454,190 +485,221 @@ fn a_lease_grows_and_does_not_shrink() {
     }
     // All that is asked for, or nothing more.
     check(
-        "open A R          => R
-           open B R          => R
-           open A2 RWH       => R
-           open A3 RH        => RH",
+        "
+        open A R          => R
+        open B R          => R
+        open A2 RWH       => R
+        open A3 RH        => RH
+        ",
     );
 }
 
 #[test]
 fn epochs() {
     check(
-        "open A R v2       => R @101
-           open A2 RH        => RH @102
-           open A3 RWH v2    => RWH @103
-           open A4 RWH v2    => RWH @103
-           open b -          => waits | A RWH>RH! @104",
+        "
+        open A R v2       => R @101
+        open A2 RH        => RH @102
+        open A3 RWH v2    => RWH @103
+        open A4 RWH v2    => RWH @103
+        open b -          => waits | A RWH>RH! @104
+        ",
     );
     check("open A - v2       => - @100");
     // The first to ask says which version it is.
     check(
-        "open A R          => R
-           open A2 RW v2     => RW
-           open b -          => waits | A RW>R!",
+        "
+        open A R          => R
+        open A2 RW v2     => RW
+        open b -          => waits | A RW>R!
+        ",
     );
     // It ends with its last handle.
     check(
-        "open A R          => R
-           close A           => ok
-           open A R v2       => R @101",
+        "
+        open A R          => R
+        close A           => ok
+        open A R v2       => R @101
+        ",
     );
 }
 
 #[test]
 fn writes_tell_those_who_read() {
     check(
-        "open A RH         => RH
-           open B RH         => RH
-           open c s          => -
-           write A           => ok | B RH>-!
-           write A           => ok
-           has A             => RH
-           ack B -           => -
-           write B           => ok | A RH>-!
-           has B             => -",
+        "
+        open A RH         => RH
+        open B RH         => RH
+        open c s          => -
+        write A           => ok | B RH>-!
+        write A           => ok
+        has A             => RH
+        ack B -           => -
+        write B           => ok | A RH>-!
+        has B             => -
+        ",
     );
     check(
-        "open A R          => R
-           open B R          => R
-           open c s          => R
-           write c           => ok | c R>- | A R>- | B R>-
-           has c             => -
-           ack c s           => NotBreaking",
+        "
+        open A R          => R
+        open B R          => R
+        open c s          => R
+        write c           => ok | c R>- | A R>- | B R>-
+        has c             => -
+        ack c s           => NotBreaking
+        ",
     );
     // Its own plain oplock does not outlive a handle's write, if it was for reading.
     check(
-        "open a s          => R
-           write a           => ok | a R>-
-           ack a s           => NotBreaking",
+        "
+        open a s          => R
+        write a           => ok | a R>-
+        ack a s           => NotBreaking
+        ",
     );
     check(
-        "open a b          => RWH
-           write a           => ok
-           lock a            => ok
-           has a             => RWH",
+        "
+        open a b          => RWH
+        write a           => ok
+        lock a            => ok
+        has a             => RWH
+        ",
     );
 }
 
 #[test]
 fn locks_leave_nothing_to_read() {
     check(
-        "open A RWH        => RWH
-           open B RWH        => waits | A RWH>RH!
-           ack A RH          => RH
-           open B RWH        => RH
-           lock A            => ok | B RH>-!
-           open A2 -         => waits
-           ack B -           => -
-           open A2 -         => RH
-           open c b          => -
-           open D RWH        => -
-           open B2 RH        => -",
+        "
+        open A RWH        => RWH
+        open B RWH        => waits | A RWH>RH!
+        ack A RH          => RH
+        open B RWH        => RH
+        lock A            => ok | B RH>-!
+        open A2 -         => waits
+        ack B -           => -
+        open A2 -         => RH
+        open c b          => -
+        open D RWH        => -
+        open B2 RH        => -
+        ",
     );
 }
 
 #[test]
 fn who_does_not_answer_has_nothing() {
     check(
-        "open A RWH        => RWH
-           open B RWH        => waits | A RWH>RH!
-           pass 34           => ok
-           expire            => ok
-           open B RWH        => waits
-           pass 1            => ok
-           expire            => ok
-           has A             => -
-           ack A RH          => NotBreaking
-           open B RWH        => RH
-           write A           => ok | B RH>-!
-           ack B -           => -
-           write B           => ok
-           close B           => ok
-           open A2 R         => R
-           open A3 RWH       => RWH",
+        "
+        open A RWH        => RWH
+        open B RWH        => waits | A RWH>RH!
+        pass 34           => ok
+        open B RWH        => waits
+        pass 1            => ok
+        open B RWH        => RH
+        has A             => -
+        ack A RH          => NotBreaking
+        write A           => ok | B RH>-!
+        ack B -           => -
+        write B           => ok
+        close B           => ok
+        open A2 R         => R
+        open A3 RWH       => RWH
+        ",
     );
-    // Whoever asks next finds out, if nobody waited.
     check(
-        "open a b          => RWH
-           open b -          => waits | a RWH>R!
-           pass 35           => ok
-           open b -          => -
-           has a             => -",
+        "
+        open a b          => RWH
+        open b -          => waits | a RWH>R!
+        pass 35           => ok
+        open b -          => -
+        has a             => -
+        ",
     );
 }
 
 #[test]
 fn a_break_ends_with_the_last_handle() {
     check(
-        "open A RWH        => RWH
-           open A2 RWH       => RWH
-           open b -          => waits | A RWH>RH!
-           close A           => ok
-           open b -          => waits
-           close A2          => ok
-           open b x          => RW
-           ack A RH          => NotFound",
+        "
+        open A RWH        => RWH
+        open A2 RWH       => RWH
+        open b -          => waits | A RWH>RH!
+        close A           => ok
+        open b -          => waits
+        close A2          => ok
+        open b x          => RW
+        ack A RH          => NotFound
+        ",
     );
     check(
-        "open a b          => RWH
-           open b x          => waits | a RWH>R!
-           close a           => ok
-           open b x          => RW",
+        "
+        open a b          => RWH
+        open b x          => waits | a RWH>R!
+        close a           => ok
+        open b x          => RW
+        ",
     );
 }
 
 #[test]
 fn a_key_is_for_one_file() {
     check(
-        "open A RWH        => RWH
-           open A2 RWH other => LeaseOfAnother
-           close A           => ok
-           open A RWH other  => RWH",
+        "
+        open A RWH        => RWH
+        open A2 RWH other => LeaseOfAnother
+        close A           => ok
+        open A RWH other  => RWH
+        ",
     );
 }
 
 #[test]
 fn renames_ask_for_handles() {
     check(
-        "open A RWH        => RWH
-           rename A          => ok
-           open B RH         => later
-           renamed           => ok
-           open B RH         => waits | A RWH>RH!
-           ack A RH          => RH
-           open B RH         => RH
-           rename A          => waits | B RH>R!
-           rename A          => waits
-           ack B R           => R
-           rename A          => ok
-           renamed           => ok
-           has A             => RH",
+        "
+        open A RWH        => RWH
+        rename A          => ok
+        open B RH         => later
+        renamed           => ok
+        open B RH         => waits | A RWH>RH!
+        ack A RH          => RH
+        open B RH         => RH
+        rename A          => waits | B RH>R!
+        rename A          => waits
+        ack B R           => R
+        rename A          => ok
+        renamed           => ok
+        has A             => RH
+        ",
     );
     // What is replaced has to be closed.
     check(
-        "open A RH         => RH
-           open B RH other   => RH
-           rename A over     => waits | B RH>R!
-           ack B R           => R
-           rename A over     => TargetOpen
-           close B           => ok
-           rename A over     => ok
-           open B RH other   => later",
+        "
+        open A RH         => RH
+        open B RH other   => RH
+        rename A over     => waits | B RH>R!
+        ack B R           => R
+        rename A over     => TargetOpen
+        close B           => ok
+        rename A over     => ok
+        open B RH other   => later
+        ",
     );
     // And what is below, though not what is on the directory itself.
     check(
-        "open d - directory => -
-           open e - directory => -
-           open A RH         => RH
-           open B RH other   => RH
-           rename d          => waits | A RH>R! | B RH>R!
-           close A           => ok
-           rename d          => waits
-           ack B R           => R
-           rename d          => Sharing
-           close B           => ok
-           rename d          => ok",
+        "
+        open d - directory => -
+        open e - directory => -
+        open A RH         => RH
+        open B RH other   => RH
+        rename d          => waits | A RH>R! | B RH>R!
+        close A           => ok
+        rename d          => waits
+        ack B R           => R
+        rename d          => Sharing
+        close B           => ok
+        rename d          => ok
+        ",
     );
     check("rename a          => NotOpen");
 }
@@ -645,61 +707,70 @@ fn renames_ask_for_handles() {
 #[test]
 fn deletion_asks_for_handles() {
     check(
-        "open A RH         => RH
-           open b -          => -
-           set-delete b      => waits | A RH>R!
-           close A           => ok
-           set-delete b      => ok
-           read b            => ok",
+        "
+        open A RH         => RH
+        open b -          => -
+        set-delete b      => waits | A RH>R!
+        close A           => ok
+        set-delete b      => ok
+        ",
     );
 }
 
 #[test]
 fn delete_on_close() {
     check(
-        "open a - once     => -
-           open b -          => -
-           close a           => ok
-           open c -          => DeletePending
-           close b           => removed
-           open c -          => -",
+        "
+        open a - once     => -
+        open b -          => -
+        close a           => ok
+        open c -          => DeletePending
+        close b           => removed
+        open c -          => -
+        ",
     );
 }
 
 #[test]
 fn a_rest_lease_keeps_writers_out() {
     check(
-        "open a - leased   => Leased
-           open a - leased reading => -
-           open b - leased stat => -
-           open c - leased stat over => Leased",
+        "
+        open a - leased   => Leased
+        open a - leased reading => -
+        open b - leased stat => -
+        open c - leased stat over => Leased
+        ",
     );
 }
 
 #[test]
 fn nothing_is_granted_past_a_write() {
     check(
-        "open a -          => -
-           begin-write a     => ok
-           write a           => ok
-           open B RWH        => -
-           end-writes        => ok
-           open B2 RH        => RH",
+        "
+        open a -          => -
+        begin-write a     => ok
+        write a           => ok
+        open B RWH        => -
+        end-writes        => ok
+        open B2 RH        => RH
+        ",
     );
     // Nor a lock on what is written or read.
     check(
-        "open a -          => -
-           open b -          => -
-           begin-write a     => ok
-           lock b            => later
-           lock a            => ok
-           end-writes        => ok
-           lock b            => locked",
+        "
+        open a -          => -
+        open b -          => -
+        begin-write a     => ok
+        lock b            => later
+        lock a            => ok
+        end-writes        => ok
+        lock b            => locked
+        ",
     );
 }
 
-/// A REST operation beside a lease: `waits RH` until it was broken to that, `tells -` and goes on, or `ok`. Who keeps its handle
-/// open keeps deletion off.
+/// A REST operation beside a lease: `waits RH` until it was broken to that, `tells -` and goes on, or `ok`. Who keeps
+/// its handle open keeps deletion off.
 #[test]
 fn rest_operations_and_leases() {
     #[rustfmt::skip]
@@ -724,10 +795,12 @@ fn rest_operations_and_leases() {
                 None => format!("rest {operation} => {outcome}"),
                 Some(("tells", left)) => format!("rest {operation} => ok | A {held}>{left}{answer}"),
                 Some((_, left)) => format!(
-                    "rest {operation} => waits | A {held}>{left}{answer}
-                     rest {operation} => waits
-                     ack A {left} => {left}
-                     rest {operation} => {outcome}"
+                    "
+                    rest {operation} => waits | A {held}>{left}{answer}
+                    rest {operation} => waits
+                    ack A {left} => {left}
+                    rest {operation} => {outcome}
+                    "
                 ),
             };
             check(&format!("open A {held} => {held}\n{then}"));
@@ -735,10 +808,12 @@ fn rest_operations_and_leases() {
     }
     // Closed, it was only kept.
     check(
-        "open A RWH        => RWH
-           rest delete       => waits | A RWH>RW!
-           close A           => ok
-           rest delete       => ok",
+        "
+        open A RWH        => RWH
+        rest delete       => waits | A RWH>RW!
+        close A           => ok
+        rest delete       => ok
+        ",
     );
 }
 
@@ -761,9 +836,11 @@ fn rest_operations_and_oplocks() {
                 None => format!("rest {operation} => ok"),
                 Some(("tells", left)) => format!("rest {operation} => ok | a {held}>{left}"),
                 Some((_, left)) => format!(
-                    "rest {operation} => waits | a {held}>{left}!
-                     ack a s => {left}
-                     rest {operation} => ok"
+                    "
+                    rest {operation} => waits | a {held}>{left}!
+                    ack a s => {left}
+                    rest {operation} => ok
+                    "
                 ),
             };
             check(&format!("open a {level} => {held}\n{then}"));
@@ -776,25 +853,31 @@ fn rest_operations_and_oplocks() {
 fn rest_operations_and_handles_that_are_only_kept() {
     for operation in ["get", "set", "put", "create", "rename"] {
         check(&format!(
-            "open A RH alone   => RH
-             rest {operation}  => waits | A RH>R!
-             ack A R           => R
-             rest {operation}  => SharingViolation
-             close A           => ok
-             rest {operation}  => ok"
+            "
+            open A RH alone   => RH
+            rest {operation}  => waits | A RH>R!
+            ack A R           => R
+            rest {operation}  => SharingViolation
+            close A           => ok
+            rest {operation}  => ok
+            "
         ));
         check(&format!(
-            "open A RW alone   => RW
-             rest {operation}  => SharingViolation"
+            "
+            open A RW alone   => RW
+            rest {operation}  => SharingViolation
+            "
         ));
     }
     // Nobody else is asked.
     check(
-        "open a - reading  => -
-           open B RH reading => RH
-           rest lease        => ok
-           open c -          => -
-           rest lease        => SharingViolation",
+        "
+        open a - reading  => -
+        open B RH reading => RH
+        rest lease        => ok
+        open c -          => -
+        rest lease        => SharingViolation
+        ",
     );
 }
 
@@ -803,10 +886,12 @@ fn rest_operations_and_handles_that_are_only_kept() {
 fn nothing_is_granted_past_a_rest_operation() {
     for (operation, granted) in [("get", "RH"), ("put", "-"), ("set", "-"), ("create", "-"), ("lease", "later")] {
         check(&format!(
-            "rest {operation} hold => ok
-             open A RWH        => {granted}
-             rest-over         => ok
-             open A2 RWH       => RWH"
+            "
+            rest {operation} hold => ok
+            open A RWH        => {granted}
+            rest-over         => ok
+            open A2 RWH       => RWH
+            "
         ));
     }
 }
@@ -815,10 +900,12 @@ fn nothing_is_granted_past_a_rest_operation() {
 #[test]
 fn rest_operations_and_who_does_not_answer() {
     check(
-        "open A RWH        => RWH
-           rest get          => waits | A RWH>RH!
-           pass 35           => ok
-           rest get          => ok
-           has A             => -",
+        "
+        open A RWH        => RWH
+        rest get          => waits | A RWH>RH!
+        pass 35           => ok
+        rest get          => ok
+        has A             => -
+        ",
     );
 }
