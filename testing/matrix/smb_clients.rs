@@ -43,6 +43,7 @@ pub async fn open(
         claim,
         mask: 1,
         caching,
+        is_new: false,
         overwrites: false,
         deletes_on_close: false,
         is_leased: false,

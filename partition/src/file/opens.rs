@@ -76,6 +76,8 @@ pub struct Opening {
     pub mask: u32,
     /// Of a directory, nothing.
     pub caching: CachingWanted,
+    /// It was not there.
+    pub is_new: bool,
     /// Content that is there goes.
     pub overwrites: bool,
     /// The file is to go with this handle, or with the last one after it.
@@ -96,7 +98,7 @@ impl Opening {
     }
 
     fn opener(&self) -> Opener {
-        Opener { mask: self.mask, overwrites: self.overwrites }
+        Opener { mask: self.mask, overwrites: self.overwrites, is_new: self.is_new }
     }
 
     /// Who overwrites writes, if only once.

@@ -222,7 +222,7 @@ impl Open {
         }
     }
 
-    fn enter(&self, node: &Node, above: &[FileId], overwrites: bool, now: Timestamp) -> Result<(Opened, u32), Refused> {
+    fn enter(&self, node: &Node, above: &[FileId], is_new: bool, now: Timestamp) -> Result<(Opened, u32), Refused> {
         let wish = &self.wish;
         let is_read_only = !node.is_directory() && node.attributes.has(FileAttributes::READ_ONLY);
         let mask = granted(wish.mask, wish.wants_maximum, is_read_only);
@@ -238,7 +238,8 @@ impl Open {
             reconnected: None,
             mask,
             caching: if node.is_directory() { CachingWanted::Nothing } else { wish.caching },
-            overwrites,
+            is_new,
+            overwrites: !is_new && wish.disposition.overwrites(),
             deletes_on_close: wish.deletes_on_close,
             is_leased: LeaseState::of(node.lease.as_ref(), now).is_locked(),
             listener: wish.listener.clone(),
@@ -263,14 +264,13 @@ impl Open {
                 self.settings.apply_to_new(&mut node, moment.now, &known, &mut edit);
                 let name = self.wish.path.names().last().ok_or(Refused::Invalid)?;
                 edit.add(parent(&above), name, &node);
-                let (Opened { handle, caching }, mask) = self.enter(&node, &above, false, moment.now)?;
+                let (Opened { handle, caching }, mask) = self.enter(&node, &above, true, moment.now)?;
                 Ok((edit.finish(), OpenedFile { handle, caching, node, mask, done: Done::Created }))
             }
             Place::Taken(found) => {
                 judge_old(&self.wish, &found.node)?;
                 let overwrites = self.wish.disposition.overwrites();
-                let (Opened { handle, caching }, mask) =
-                    self.enter(&found.node, &found.above, overwrites, moment.now)?;
+                let (Opened { handle, caching }, mask) = self.enter(&found.node, &found.above, false, moment.now)?;
                 if !overwrites {
                     let node = found.node;
                     return Ok((Vec::new(), OpenedFile { handle, caching, node, mask, done: Done::Opened }));

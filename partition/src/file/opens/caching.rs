@@ -327,6 +327,7 @@ const STAT: u32 = right::READ_ATTRIBUTES | right::WRITE_ATTRIBUTES | right::SYNC
 pub(super) struct Opener {
     pub mask: u32,
     pub overwrites: bool,
+    pub is_new: bool,
 }
 
 impl Opener {
@@ -389,9 +390,11 @@ impl Beside {
 }
 
 /// What an open could be given.
-pub(super) fn grantable(wanted: &CachingWanted, beside: Beside) -> Rights {
+pub(super) fn grantable(wanted: &CachingWanted, opener: Opener, beside: Beside) -> Rights {
     let mut granted = match wanted {
         CachingWanted::Nothing => Rights::NONE,
+        // Nobody reads or writes through it, and there may be something to read.
+        CachingWanted::Oplock(_) if opener.is_stat() && !opener.is_new => Rights::NONE,
         CachingWanted::Oplock(level) => level.rights(),
         CachingWanted::Lease { rights, .. } => *rights,
     };

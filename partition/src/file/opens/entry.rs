@@ -213,7 +213,7 @@ impl OpenFile {
     /// Gives a handle that is entered what it asked for, as far as that can be.
     pub fn grant(&mut self, handle: &Handle, beside: Beside) -> CachingGranted {
         let (opening, holder) = (&handle.opening, handle.holder());
-        let grantable = caching::grantable(&opening.caching, beside);
+        let grantable = caching::grantable(&opening.caching, opening.opener(), beside);
         match (opening.caching, self.caching.get_mut(&holder)) {
             (CachingWanted::Lease { rights, .. }, Some(held)) => held.reopen(rights, grantable),
             (CachingWanted::Lease { epoch, .. }, None) => {

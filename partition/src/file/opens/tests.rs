@@ -39,6 +39,7 @@ fn opening(file: FileId, above: &[FileId], words: &str) -> Opening {
         claim: claim(words),
         mask: mask(words),
         caching: CachingWanted::Nothing,
+        is_new: false,
         overwrites: false,
         deletes_on_close: false,
         is_leased: false,

@@ -90,7 +90,7 @@ impl Story {
     }
 
     /// `open NAME CACHING`, and words on how: `over` what is there, for a look at attributes (`stat`) or security
-    /// (`control`), `alone`, to read (`reading`), on the `other` file or the `directory`, to delete it on close
+    /// (`control`), `alone`, to read (`reading`), `new`, on the `other` file or the `directory`, to delete it on close
     /// (`once`), `leased`, `v2`.
     fn open(&mut self, name: &str, wanted: &str, words: &[&str]) -> String {
         let has = |word: &str| words.contains(&word);
@@ -124,6 +124,7 @@ impl Story {
             claim: Claim { access, share: if has("alone") { ShareMode::NONE } else { ShareMode::ALL } },
             mask,
             caching,
+            is_new: has("new"),
             overwrites: has("over"),
             deletes_on_close: has("once"),
             is_leased: has("leased"),
@@ -388,6 +389,22 @@ fn handles_that_are_only_cached_are_asked_for() {
         open b - alone    => waits | A RH>R!
         ack A R           => R
         open b - alone    => Sharing
+        ",
+    );
+}
+
+/// A look has a plain oplock only on what it makes.
+#[test]
+fn looks_and_oplocks() {
+    check(
+        "
+        open a b stat     => -
+        close a           => ok
+        open a b stat new => RWH
+        open b b          => waits | a RWH>R!
+        ack a s           => R
+        open b b          => R
+        open c s stat     => -
         ",
     );
 }
