@@ -14,7 +14,7 @@ use crate::execute::{Command, Moment, Reader, Shell};
 use crate::file::body::{self, Met};
 use crate::file::create::new_node;
 use crate::file::opens::{
-    Access, CachingGranted, CachingWanted, Claim, Handle, Listener, OpenFiles, Opened, Opening, ShareMode,
+    Access, CachingGranted, CachingWanted, Claim, Conflict, Handle, Listener, OpenFiles, Opened, Opening, ShareMode,
 };
 use crate::file::range::refuse_pending;
 use crate::file::security::SecurityDescriptor;
@@ -268,6 +268,10 @@ impl Open {
                 Ok((edit.finish(), OpenedFile { handle, caching, node, mask, done: Done::Created }))
             }
             Place::Taken(found) => {
+                // Its name is not free, and it is nobody's to open.
+                if self.opens.is_delete_pending(&self.group, found.node.id) {
+                    return Err(Conflict::DeletePending.into());
+                }
                 judge_old(&self.wish, &found.node)?;
                 let overwrites = self.wish.disposition.overwrites();
                 let (Opened { handle, caching }, mask) = self.enter(&found.node, &found.above, false, moment.now)?;
