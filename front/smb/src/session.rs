@@ -4,7 +4,10 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
-use contract::names::AccountName;
+use contract::names::{AccountName, ShareName};
+use partition::Shell;
+use partition::execute::Failure;
+use partition::file::handle::Error;
 use partition::file::share;
 
 use crate::connection::{Connection, lock};
@@ -57,11 +60,23 @@ pub enum ConnectedTo {
     Server,
 }
 
-/// A share as it was when a client connected to it.
+/// A share as it was when a client connected to it, or opened something in it.
 pub struct Share {
     pub account: AccountName,
-    pub name: String,
+    pub name: ShareName,
     pub found: share::Found,
+}
+
+impl Share {
+    /// As it is now, if it is still the one that was found: its quota may be another.
+    pub async fn now(&self, shell: &Shell) -> Result<Share, Error> {
+        let found = match share::find(shell, &self.account, &self.name, None).await {
+            Ok(found) if found.group() == self.found.group() => found,
+            Err(Failure::Fault(fault)) => return Err(fault.into()),
+            _ => return Err(Error::Gone),
+        };
+        Ok(Share { account: self.account.clone(), name: self.name.clone(), found })
+    }
 }
 
 impl Session {

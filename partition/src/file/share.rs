@@ -8,6 +8,7 @@ use contract::{ErrorCode, Refusal, Service};
 use engine::{Fault, GroupId, PartitionId, View, Write};
 use env::{Id, Timestamp};
 
+use super::opens::Scope;
 use super::snapshot::{load_all, load_snapshot, put_snapshot, take_away_snapshot};
 use super::tree;
 use super::versions::At;
@@ -21,7 +22,7 @@ use crate::kept::{Keepable, set_aside};
 use crate::key;
 use crate::lease::{self, Acted, LeaseAction, LeaseState};
 use crate::record::share::{Protocol, RootSquash, ShareTier};
-use crate::record::{ShareHead, ShareSnapshot, StoredPolicy};
+use crate::record::{FileId, ShareHead, ShareSnapshot, StoredPolicy};
 
 impl ShareHead {
     pub fn current(&self) -> Current<'_> {
@@ -456,8 +457,8 @@ impl Command for DeleteShare {
     }
 }
 
-/// Delete Share; `kept_days` says for how long deleted ones can be restored. When it returns the name is free. Tells the sizes of its
-/// files together, if it is kept.
+/// Delete Share; `kept_days` says for how long deleted ones can be restored. When it returns the name is free, and nothing in it is open
+/// any more. Tells the sizes of its files together, if it is kept.
 pub async fn delete(
     shell: &Shell,
     account: &AccountName,
@@ -468,8 +469,9 @@ pub async fn delete(
 ) -> Result<Option<u64>, Failure> {
     let command = DeleteShare { partition: partition(account, name), expectation, with, kept_days };
     let incarnation = shell.execute(&command).await?;
+    let group = key::contents_group(Service::File, account, incarnation);
+    shell.open_files.force_close_all(&group, Scope { file: FileId::ROOT, is_recursive: true }, None, usize::MAX);
     if kept_days.is_some() {
-        let group = key::contents_group(Service::File, account, incarnation);
         return Ok(Some(used_bytes(shell, &group).await?));
     }
     directory::finish_deletion(shell, Service::File, account, command.partition, incarnation).await?;

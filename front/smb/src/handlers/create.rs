@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use contract::names::{FilePath, ShareName};
+use contract::names::FilePath;
 use engine::GroupId;
 use env::Timestamp;
 use partition::execute::Failure;
@@ -168,6 +168,7 @@ pub async fn create(request: &Request) -> Result<Reply, Status> {
         return reconnect(request, &decoded, file).await;
     }
     let asked = Asked::parse(decoded)?;
+    let share = &Arc::new(share.now(&request.connection.server.shell).await?);
     if asked.snapshot.is_some() {
         return in_snapshot(request, share, &asked).await;
     }
@@ -255,6 +256,11 @@ async fn open_now(request: &Request, share: &Arc<Share>, asked: &Asked<'_>) -> R
             Err(error) => return Err(error.into()),
         }
     };
+    // A share that was deleted meanwhile had its handles closed, perhaps before this one was there.
+    if let Err(failure) = share.found.still_there(&server.shell).await {
+        server.shell.open_files.abandon(share.found.group(), opened.handle.id);
+        return Err(Error::from(failure).into());
+    }
     let open = Arc::new(Open::new(NewOpen {
         id,
         share: share.clone(),
@@ -521,13 +527,12 @@ async fn in_snapshot(request: &Request, share: &Arc<Share>, asked: &Asked<'_>) -
     if creates || asked.mask & WRITES != 0 {
         return Err(Status::MEDIA_WRITE_PROTECTED);
     }
-    let name = ShareName::parse(&share.name).map_err(|_| Status::BAD_NETWORK_NAME)?;
     let failed = |failure: Failure| Status::from(Error::from(failure));
     let wanted = asked.snapshot.ok_or(Status::INVALID_PARAMETER)?;
-    let taken = snapshot::taken_at(&server.shell, &share.account, &name).await.map_err(failed)?;
+    let taken = snapshot::taken_at(&server.shell, &share.account, &share.name).await.map_err(failed)?;
     let taken = taken.into_iter().find(|taken| taken.seconds() == wanted.seconds());
     let taken = taken.ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
-    let found = share::find(&server.shell, &share.account, &name, Some(taken)).await.map_err(failed)?;
+    let found = share::find(&server.shell, &share.account, &share.name, Some(taken)).await.map_err(failed)?;
     let node = look::find(&server.shell, &found, &asked.path).await?;
     match (asked.kind, node.is_directory()) {
         (Kind::File, true) => return Err(Status::FILE_IS_A_DIRECTORY),

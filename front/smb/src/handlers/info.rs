@@ -97,14 +97,14 @@ async fn file(server: &Server, open: &Open, asked: u8) -> Result<Answer, Status>
 }
 
 async fn volume(server: &Server, open: &Open, asked: u8) -> Result<Answer, Status> {
-    let share = &open.share;
+    let share = open.share.now(&server.shell).await?;
     let head = &share.found.head;
     let bytes = u64::from(head.quota_gib) << 30;
     let used = look::used_bytes(&server.shell, &share.found).await?;
     let info = VolumeInfo {
         created: head.created.filetime(),
         serial: head.incarnation.0 as u32,
-        label: share.name.clone(),
+        label: share.name.as_str().to_owned(),
         bytes,
         free_bytes: bytes.saturating_sub(used),
     };

@@ -1,6 +1,5 @@
 //! IOCTL: what is asked of a server or a file in numbers of its own (MS-SMB2 3.3.5.15, MS-FSCC 2.3).
 
-use contract::names::ShareName;
 use engine::Fault;
 use partition::file::handle::open::right;
 use partition::file::handle::{Error, look, set};
@@ -80,8 +79,7 @@ async fn snapshots(request: &Request, open: &Open, output_max: u32) -> Result<Ve
         return Err(Status::INVALID_PARAMETER);
     }
     let shell = &request.connection.server.shell;
-    let name = ShareName::parse(&open.share.name).map_err(|_| Status::BAD_NETWORK_NAME)?;
-    let taken = snapshot::taken_at(shell, &open.share.account, &name).await;
+    let taken = snapshot::taken_at(shell, &open.share.account, &open.share.name).await;
     let mut taken = taken.map_err(|failure| Status::from(Error::from(failure)))?;
     // The newest first.
     taken.reverse();

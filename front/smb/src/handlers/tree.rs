@@ -37,7 +37,7 @@ pub async fn connect(request: &Request) -> Result<Reply, Status> {
     if found.head.protocol == Protocol::Nfs {
         return Err(Status::BAD_NETWORK_NAME);
     }
-    let share = Share { account: session.account.clone(), name: parsed.as_str().to_owned(), found };
+    let share = Share { account: session.account.clone(), name: parsed, found };
     let tree = session.connect(ConnectedTo::Share(Arc::new(share))).ok_or(Status::INSUFFICIENT_RESOURCES)?;
     let capabilities = if session.agreed.is_3() { CONTINUOUSLY_AVAILABLE } else { 0 };
     let response = TreeResponse { is_pipe: false, flags: 0, capabilities, maximal_access: right::ALL };
