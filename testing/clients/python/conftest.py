@@ -5,19 +5,16 @@ Marks:
   azurite(reason)  the peer answers otherwise than the service; only looked at when the suite runs against the peer.
 """
 
-import itertools
 import os
 import socket
-import uuid
 from types import SimpleNamespace
 
 import pytest
 from azure.core.exceptions import HttpResponseError
-from azure.storage.blob import BlobServiceClient
-from azure.storage.fileshare import ShareServiceClient
 
 import issuer
 import server as servers
+from common import Refused, client, file_client, fresh_name
 
 _real_getaddrinfo = socket.getaddrinfo
 
@@ -116,22 +113,10 @@ def certificate(tmp_path_factory):
     return issuer.certificate(tmp_path_factory.mktemp("tls"))
 
 
-def client(endpoint, credential=servers.KEY, **options):
-    """A service client that shows the first answer instead of trying again."""
-    return BlobServiceClient(endpoint, credential=credential, retry_total=0, **options)
-
-
 @pytest.fixture(scope="session")
 def service(endpoint):
     with client(endpoint) as one:
         yield one
-
-
-_numbers = itertools.count()
-
-
-def fresh_name(word="c"):
-    return f"{word}{next(_numbers)}-{uuid.uuid4().hex[:12]}"
 
 
 @pytest.fixture
@@ -142,11 +127,6 @@ def container(service):
         one.delete_container()
     except HttpResponseError:
         pass  # a test may have deleted it itself
-
-
-def file_client(endpoint, credential=servers.KEY, **options):
-    """The same for shares."""
-    return ShareServiceClient(endpoint, credential=credential, retry_total=0, **options)
 
 
 @pytest.fixture(scope="session")
@@ -163,28 +143,6 @@ def share(shares):
         one.delete_share(delete_snapshots="include-leased")
     except HttpResponseError:
         pass  # a test may have deleted it itself
-
-
-class Refused:
-    """`with refused(412, "ConditionNotMet"):` - the block must fail with this status and this error code."""
-
-    def __init__(self, status, code=None):
-        self.status, self.code = status, code
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, kind, error, _):
-        assert error is not None, f"was accepted; {self.status} {self.code or ''} was expected"
-        if not isinstance(error, HttpResponseError):
-            return False
-        self.error = error
-        code = getattr(error, "error_code", None) or (
-            error.response.headers.get("x-ms-error-code") if error.response is not None else None)
-        code = getattr(code, "value", code)
-        assert error.status_code == self.status, f"{error.status_code} {code}, expected {self.status} {self.code}"
-        assert self.code is None or code == self.code, f"{code}, expected {self.code}"
-        return True
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from azure.core import MatchConditions
 from azure.storage.blob import BlobSasPermissions, BlobType, ContentSettings, generate_blob_sas
 
 import server as servers
-from conftest import client, fresh_name
+from common import client, fresh_name
 
 MIB = 1024 * 1024
 

@@ -10,7 +10,7 @@ NAMES = sorted(
 
 @pytest.fixture(scope="module")
 def full(service):
-    from conftest import fresh_name
+    from common import fresh_name
     container = service.create_container(fresh_name())
     for name in NAMES:
         container.upload_blob(name, name.encode(), metadata={"Name_Length": str(len(name))})

@@ -1,0 +1,77 @@
+"""What a session demands of its messages, whatever a well-behaved client would do by itself."""
+
+import pytest
+from smbprotocol.connection import Ciphers
+
+import smb
+from common import file_client, fresh_name
+
+# What a client may call a cipher that nobody has heard of.
+UNKNOWN_CIPHER = 0x7777
+
+
+@pytest.fixture(params=[True, False], ids=["required", "offered"])
+def where(request, server, offering):
+    """A server of each kind, with a share; whether encryption is required there."""
+    one = server if request.param else offering
+    with file_client(one.endpoint_of("file")) as shares:
+        yield one.smb_port, shares.create_share(fresh_name("s")).share_name, request.param
+
+
+@pytest.mark.parametrize("dialect", smb.DIALECTS)
+def test_dialects(where, dialect):
+    port, share, is_required = where
+    for encrypts in [False, True][:1 if dialect == "2.1" else 2]:
+        with smb.Client(port, share, dialect=dialect, encrypts=encrypts) as client:
+            assert client.session.encrypt_data == (encrypts or is_required and dialect != "2.1")
+            client.make("f", b"x")
+            with client.open("f") as file:
+                assert file.read() == b"x"
+
+
+def test_no_common_cipher(where, monkeypatch):
+    """Who must encrypt and cannot is not let in; where it need not, it is."""
+    monkeypatch.setattr(Ciphers, "UNKNOWN", UNKNOWN_CIPHER, raising=False)
+    monkeypatch.setattr(Ciphers, "NONE", 0, raising=False)
+    port, share, is_required = where
+    if is_required:
+        with smb.refused("ACCESS_DENIED"):
+            smb.Client(port, share, encrypts=False, ciphers=[UNKNOWN_CIPHER])
+    else:
+        with smb.Client(port, share, encrypts=False, ciphers=[UNKNOWN_CIPHER]) as client:
+            client.make("f", b"x")
+
+
+def test_plain_messages_where_encryption_is_required(server, share):
+    with smb.Client(server.smb_port, share.share_name) as client:
+        client.make("f", b"x")
+        client.session.encrypt_data = client.tree.encrypt_data = False
+        with smb.refused("ACCESS_DENIED"):
+            client.open("f")
+
+
+@pytest.mark.parametrize("dialect", smb.DIALECTS)
+def test_messages_without_a_signature(where, dialect):
+    port, share, is_required = where
+    if is_required and dialect != "2.1":
+        pytest.skip("what is encrypted is not signed")
+    with smb.Client(port, share, dialect=dialect, encrypts=False) as client:
+        client.make("f", b"x")
+        client.session.signing_required = False
+        with smb.refused("ACCESS_DENIED"):
+            client.open("f")
+
+
+@pytest.mark.parametrize("dialect", smb.DIALECTS)
+def test_messages_with_a_wrong_signature(where, dialect):
+    port, share, is_required = where
+    if is_required and dialect != "2.1":
+        pytest.skip("what is encrypted is not signed")
+    with smb.Client(port, share, dialect=dialect, encrypts=False) as client:
+        client.make("f", b"x")
+        client.session.signing_key = bytes(16)
+        # smbprotocol cannot check the answer with that key either; that nothing was done is what counts.
+        with pytest.raises(Exception):
+            client.make("g", b"x")
+    with smb.Client(port, share) as client:
+        assert client.names() == ["f"]
