@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use contract::Service;
 use engine::GroupId;
 use partition::file::opens::{
-    Access, BreakNotice, CachingWanted, Claim, HandleId, LeaseKey, Listener, Opening, Rights, ShareMode,
+    Access, BreakNotice, ByteRange, CachingWanted, Claim, HandleId, LeaseKey, Listener, LockKind, Opening, Rights,
+    ShareMode,
 };
 use partition::file::share;
 use partition::record::FileId;
@@ -206,6 +207,83 @@ async fn what_clients_keep_is_broken_first() {
                 awaited if awaited.starts_with('>') => assert_eq!(heard, [], "{name} beside {held}"),
                 left => assert_eq!(heard, [(rights(held), rights(left))], "{name} beside {held}"),
             }
+        }
+    }
+}
+
+fn share_mode(letters: &str) -> ShareMode {
+    ShareMode { read: letters.contains('r'), write: letters.contains('w'), delete: letters.contains('d') }
+}
+
+/// What a handle lets others do, by request: `x` is a sharing violation.
+#[tokio::test]
+async fn share_modes() {
+    let operations =
+        ["create", "get", "ranges", "set properties", "set metadata", "put", "delete", "properties", "list"];
+    #[rustfmt::skip]
+    let table = [
+        //       create get  ranges set  meta put  delete look list
+        ("",    ["x",   "x", "x",   "x", "x", "x", "x",   "",  ""]),
+        ("r",   ["x",   "",  "",    "x", "x", "x", "x",   "",  ""]),
+        ("w",   ["x",   "x", "x",   "",  "",  "",  "x",   "",  ""]),
+        ("d",   ["x",   "x", "x",   "x", "x", "x", "x",   "",  ""]),
+        ("rw",  ["x",   "",  "",    "",  "",  "",  "x",   "",  ""]),
+        ("rd",  ["x",   "",  "",    "x", "x", "x", "x",   "",  ""]),
+        ("wd",  ["",    "x", "x",   "",  "",  "",  "x",   "",  ""]),
+        ("rwd", ["",    "",  "",    "",  "",  "",  "x",   "",  ""]),
+    ];
+    for (shared, row) in table {
+        for (name, expected) in operations.into_iter().zip(row) {
+            let world = world().await;
+            let claim = Claim { access: READS_AND_WRITES, share: share_mode(shared) };
+            open(&world, "f", claim, CachingWanted::Nothing, Arc::new(Nobody)).await;
+            let (_, request) = requests().into_iter().find(|(of, _)| *of == name).expect("one of them");
+            let refusal = if expected == "x" { "SharingViolation" } else { "" };
+            assert_eq!(refusal_of(&world.send(&request).await), refusal, "{name} beside {shared:?}");
+        }
+    }
+}
+
+/// A lock on the bytes from 4 to 7, by request.
+#[tokio::test]
+async fn locks() {
+    let (locked, open_elsewhere) = ("FileLockConflict", "SharingViolation");
+    let part = |range: &str| file("GET share/f").header("x-ms-range", range);
+    let mut all = requests();
+    all.extend([("get before", part("bytes=0-3")), ("get into", part("bytes=0-4"))]);
+    let to = file("PUT share/f").header("x-ms-copy-source", "http://127.0.0.1:10003/devstoreaccount1/share/other");
+    all.push(("copy to", to));
+    for (name, by_shared, by_exclusive) in [
+        ("put", locked, locked),
+        ("set properties", locked, locked),
+        ("create", locked, locked),
+        ("copy to", locked, locked),
+        ("get", "", locked),
+        ("get before", "", ""),
+        ("get into", "", locked),
+        ("ranges", "", locked),
+        ("copy from", "", locked),
+        ("set metadata", "", ""),
+        ("properties", "", ""),
+        ("metadata", "", ""),
+        ("list", "", ""),
+        ("rename", "", ""),
+        ("delete", open_elsewhere, open_elsewhere),
+    ] {
+        for (kind, expected) in [(LockKind::Shared, by_shared), (LockKind::Exclusive, by_exclusive)] {
+            let world = world().await;
+            let other = file("PUT share/other").header("x-ms-type", "file").header("x-ms-content-length", "8");
+            assert_eq!(world.send(&other).await.status, 201);
+            let claim = Claim { access: READS_AND_WRITES, share: ShareMode::ALL };
+            let handle = open(&world, "f", claim, CachingWanted::Nothing, Arc::new(Nobody)).await;
+            let range = ByteRange { offset: 4, length: 4 };
+            world.app.shell.open_files.lock(&group(&world).await, handle, &[(range, kind)]).expect("free");
+            let request = &all.iter().find(|(of, _)| *of == name).expect("one of them").1;
+            let answer = world.send(request).await;
+            let refusal = refusal_of(&answer);
+            // Of a source, the refusal is told in a header of its own.
+            let refusal = answer.header("x-ms-copy-source-error-code").unwrap_or(refusal);
+            assert_eq!(refusal, expected, "{name} beside a lock that is {kind:?}");
         }
     }
 }
