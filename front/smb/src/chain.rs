@@ -10,7 +10,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use crate::command::{Command, Row};
 use crate::connection::{Arrived, Cancel, Connection, Frame, Outgoing, lock};
 use crate::handlers;
-use crate::open::Open;
+use crate::open::{Arrival, Open};
 use crate::security::sign::{Signer, SigningNonce};
 use crate::session::{Session, Share, Tree};
 use crate::status::Status;
@@ -68,6 +68,8 @@ pub struct Request {
     is_async: AtomicBool,
     /// Under which try of the client's it is counted with its open.
     counted: Mutex<Option<u64>>,
+    /// Its place among those at work on its open.
+    pub arrival: Option<Arrival>,
     /// The open of the request before, if this one may mean it.
     pub related_file: Option<Result<FileId, Status>>,
     /// The answers to those before it in the chain, if it is the last.
@@ -226,7 +228,7 @@ fn prepare(
     sealed_by: Option<&Arc<Session>>,
     before: Option<Before>,
 ) -> (Request, Result<(), Status>) {
-    let Arrived { mut header, message, row, pending } = arrived;
+    let Arrived { mut header, message, row, pending, arrival } = arrived;
     let signed_header = header;
     let related = header.has(flag::RELATED).then_some(before).flatten();
     let (session_id, tree_id) = match (&related, header.has(flag::RELATED)) {
@@ -252,6 +254,7 @@ fn prepare(
         pending,
         is_async: AtomicBool::new(false),
         counted: Mutex::default(),
+        arrival,
         related_file: related.map(|before| before.file),
         earlier: Mutex::default(),
     };

@@ -22,10 +22,13 @@ use crate::chain;
 use crate::command::{Command, Row};
 use crate::credits::Credits;
 use crate::negotiate::{self, Negotiated};
+use crate::open::Arrival;
 use crate::security::kdf::PreauthHash;
 use crate::server::Server;
 use crate::session::Session;
 use crate::setup::Authentication;
+use crate::wire::Cursor;
+use crate::wire::create::FileId;
 use crate::wire::header::{
     HEADER_BYTES, Header, PROTOCOL, PROTOCOL_1, PROTOCOL_SEALED, SEALED_BYTES, SEALED_OPEN, Sealed, flag,
 };
@@ -160,6 +163,8 @@ pub struct Arrived {
     pub row: &'static Row,
     /// May be cancelled, and answered under this number later.
     pub pending: Option<(u64, Arc<Cancel>)>,
+    /// Its place among those at work on the same open.
+    pub arrival: Option<Arrival>,
 }
 
 /// The requests of a frame.
@@ -218,10 +223,8 @@ pub async fn serve(
         _ = draining.wait_for(|draining| *draining) => Ok(()),
         () = connection.broken.cancelled() => Err(Ended::Broken("it was given up")),
     };
+    // What waits goes on for sessions that have other connections; the others end it with their opens.
     connection.broken.cancel();
-    for pending in lock(&connection.pending).values() {
-        pending.cancel.cancel();
-    }
     server.connection_ended(&connection).await;
     drop(reading);
     drop(connection);
@@ -305,10 +308,18 @@ impl Reading {
         for (header, message) in requests.drain(..) {
             let row = Row::of(header.command);
             let pending = if row.may_pend { connection.enter(header.message_id) } else { None };
-            arrived.push(Arrived { header, message, row, pending });
+            let arrival = self.arrival(row, &header, &message);
+            arrived.push(Arrived { header, message, row, pending, arrival });
         }
         tokio::spawn(chain::run(connection, Frame { requests: arrived, sealed_by, room }));
         Ok(())
+    }
+
+    /// The place of a request among those on its open. What waits for others has none: closing ends it.
+    fn arrival(&self, row: &Row, header: &Header, message: &[u8]) -> Option<Arrival> {
+        let at = row.file_at.filter(|_| !row.may_pend || row.command == Command::SetInfo)?;
+        let file = Cursor::at(message, at).and_then(|mut cursor| FileId::decode(&mut cursor))?;
+        Some(self.connection.session(header.session_id)?.open(file)?.arrive())
     }
 
     fn unseal(&self, mut frame: BytesMut) -> Result<(Bytes, Arc<Session>), Ended> {

@@ -137,6 +137,12 @@ impl Durables {
             self.forget(open);
             return false;
         }
+        // Who was told to make way before it was gone will not answer.
+        let is_in_the_way = files.caching(open.share.found.group(), handle).is_some_and(|caching| caching.is_breaking);
+        if is_in_the_way && !durable.is_persistent() {
+            self.forget(open);
+            return false;
+        }
         let (weak, kept) = (Arc::downgrade(open), durable.kept);
         tokio::spawn(async move {
             tokio::time::sleep(kept).await;

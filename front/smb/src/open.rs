@@ -1,5 +1,6 @@
 //! An open: what a client holds when CREATE succeeded, until it closes it, or somebody closes it for the client.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -7,6 +8,7 @@ use partition::file::handle::open::Done;
 use partition::file::opens::{Handle, HandleId};
 use partition::file::removal;
 use partition::record;
+use tokio::sync::Notify;
 
 use crate::connection::{Cancel, lock};
 use crate::durable::Durable;
@@ -47,6 +49,42 @@ pub struct Open {
     pub state: Mutex<State>,
     pub durable: Mutex<Option<Durable>>,
     pub watch: Mutex<Option<Arc<Watch>>>,
+    arrivals: Arrivals,
+}
+
+/// Requests that are at work, in the order they arrived: who closes waits for those before it.
+#[derive(Default)]
+struct Arrivals {
+    at_work: Mutex<(u64, BTreeSet<u64>)>,
+    one_less: Notify,
+}
+
+/// A request at work on an open.
+pub struct Arrival {
+    open: Arc<Open>,
+    number: u64,
+}
+
+impl Arrival {
+    /// Waits until those that arrived before are done.
+    pub async fn is_first(&self) {
+        let arrivals = &self.open.arrivals;
+        loop {
+            let mut one_less = std::pin::pin!(arrivals.one_less.notified());
+            one_less.as_mut().enable();
+            if lock(&arrivals.at_work).1.first() == Some(&self.number) {
+                return;
+            }
+            one_less.await;
+        }
+    }
+}
+
+impl Drop for Arrival {
+    fn drop(&mut self) {
+        lock(&self.open.arrivals.at_work).1.remove(&self.number);
+        self.open.arrivals.one_less.notify_waiters();
+    }
 }
 
 /// What changes while it is open.
@@ -110,7 +148,17 @@ impl Open {
             state: Mutex::new(State { channel_sequence: new.channel_sequence, ..State::default() }),
             durable: Mutex::default(),
             watch: Mutex::default(),
+            arrivals: Arrivals::default(),
         }
+    }
+
+    /// A request arrives that will not wait for others.
+    pub fn arrive(self: &Arc<Open>) -> Arrival {
+        let mut at_work = lock(&self.arrivals.at_work);
+        at_work.0 += 1;
+        let number = at_work.0;
+        at_work.1.insert(number);
+        Arrival { open: self.clone(), number }
     }
 
     pub fn tree(&self) -> u32 {

@@ -99,26 +99,15 @@ impl Server {
         lock(&self.sessions).insert(session.id, session.clone());
     }
 
-    /// Ends a session that its client left.
-    pub async fn end_session(&self, session: &Arc<Session>) {
-        lock(&self.sessions).remove(&session.id);
-        for connection in session.connections() {
-            lock(&connection.sessions).remove(&session.id);
-        }
-        for open in session.end() {
-            open.close(self).await;
-        }
-    }
-
     /// The session a client had before it came back, if it is the same client. What survives waits to be asked for.
     pub async fn end_previous(&self, id: u64, account: &AccountName) {
         if let Some(session) = self.session(id).filter(|session| session.account == *account) {
-            self.lose_session(&session).await;
+            self.end_session(&session).await;
         }
     }
 
-    /// Ends a session whose last connection was lost.
-    async fn lose_session(&self, session: &Arc<Session>) {
+    /// Ends a session: its client left, or its last connection was lost, or it cannot prove any more whose it is.
+    pub async fn end_session(&self, session: &Arc<Session>) {
         lock(&self.sessions).remove(&session.id);
         for connection in session.connections() {
             lock(&connection.sessions).remove(&session.id);
@@ -139,7 +128,7 @@ impl Server {
         let sessions: Vec<_> = lock(&connection.sessions).drain().collect();
         for session in sessions.into_iter().filter_map(|id| self.session(id)) {
             if session.remove_channel(connection.id) {
-                self.lose_session(&session).await;
+                self.end_session(&session).await;
             }
         }
     }

@@ -55,7 +55,7 @@ impl Reading {
             return Err(Ended::Broken("it did not negotiate"));
         }
         let outcome = match SetupRequest::decode(message) {
-            Some(request) => self.take_step(header, message, &request).await,
+            Some(request) => self.take_step(header, message, &request, sealed_by.is_some()).await,
             None => Err(Status::INVALID_PARAMETER),
         };
         let mut answer = *header;
@@ -89,8 +89,9 @@ impl Reading {
         header: &Header,
         message: &Bytes,
         request: &SetupRequest<'_>,
+        is_sealed: bool,
     ) -> Result<Stepped, Status> {
-        let session_id = self.begin(header, message, request)?;
+        let session_id = self.begin(header, message, request, is_sealed)?;
         let connection = self.connection.clone();
         let server = connection.server.clone();
         let authentication = self.authentications.get_mut(&session_id).ok_or(Status::USER_SESSION_DELETED)?;
@@ -150,7 +151,13 @@ impl Reading {
     }
 
     /// The session a request is about, with somebody who is being asked.
-    fn begin(&mut self, header: &Header, message: &Bytes, request: &SetupRequest<'_>) -> Result<u64, Status> {
+    fn begin(
+        &mut self,
+        header: &Header,
+        message: &Bytes,
+        request: &SetupRequest<'_>,
+        is_sealed: bool,
+    ) -> Result<u64, Status> {
         let connection = self.connection.clone();
         let server = &connection.server;
         if header.session_id == 0 {
@@ -167,6 +174,9 @@ impl Reading {
         }
         let id = header.session_id;
         let here = connection.session(id);
+        if here.is_some() && !header.has(flag::SIGNED) && !is_sealed {
+            return Err(Status::ACCESS_DENIED);
+        }
         if let (Some(session), true) = (here.as_ref().or(server.session(id).as_ref()), header.has(flag::SIGNED)) {
             // Signed with the channel's key, or with the session's if it is not a channel yet.
             let signer = session.signer_on(connection.id).or_else(|| session.any_signer());

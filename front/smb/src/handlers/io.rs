@@ -21,6 +21,10 @@ use crate::wire::session::empty_response;
 pub async fn close(request: &Request) -> Result<Reply, Status> {
     let wants_facts = close_request(&request.message).ok_or(Status::INVALID_PARAMETER)?;
     let (open, server) = (request.open()?.clone(), &request.connection.server);
+    // What was asked before is done before.
+    if let Some(arrival) = &request.arrival {
+        arrival.is_first().await;
+    }
     request.session()?.remove_open(&open);
     if open.is_closed() {
         return Err(Status::FILE_CLOSED);
