@@ -20,7 +20,7 @@ use std::ops::Bound;
 use bytes::{BufMut, Bytes, BytesMut};
 use contract::Service;
 use contract::names::{AccountName, BlobName};
-use engine::{GroupId, KeyRange, PartitionId};
+use engine::{Family, GroupId, KeyRange, PartitionId};
 use env::Id;
 
 /// Families of the system group.
@@ -138,6 +138,14 @@ pub fn service_partition(account: &AccountName, service: Service) -> PartitionId
     id.put_slice(account.as_str().as_bytes());
     PartitionId { group: GroupId(id.freeze()), key: Bytes::from(service.letter().to_string()) }
 }
+
+/// Where an account notes the handles that its clients may come back to after a restart.
+pub fn handles_partition(account: &AccountName) -> PartitionId {
+    PartitionId { key: Bytes::from_static(b"handles"), ..service_partition(account, Service::File) }
+}
+
+/// One record per such handle; 8 bytes of its id.
+pub const HANDLE: Family = Family(1);
 
 /// Where an account notes its copies from outside.
 pub fn copies_partition(account: &AccountName) -> PartitionId {

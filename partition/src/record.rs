@@ -7,6 +7,7 @@
 pub mod blob;
 pub mod blocks;
 pub mod container;
+pub mod handle;
 pub mod kept;
 pub mod node;
 pub mod note;

@@ -146,6 +146,13 @@ async fn listen_smb(
         }
     }
     let server = smb::Server::new(shell, Box::new(Known(app)), settings.smb_requires_encryption);
+    for account in &settings.accounts {
+        let restored = server.restore(&account.name).await;
+        let restored = restored.map_err(|status| format!("cannot read the handles of an earlier run: {status:?}"))?;
+        if restored > 0 {
+            tracing::info!(account = account.name.as_str(), restored, "handles wait for their SMB clients");
+        }
+    }
     let address = (settings.host, port).into();
     let listener = smb::Listener::bind(address, server, connections).await;
     listener.map_err(|error| {

@@ -2,10 +2,11 @@
 //! comes (MS-SMB2 3.3.5.9.6 to 3.3.5.9.12, 3.3.7.1).
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
 use contract::names::AccountName;
+use partition::file::opens::{BreakNotice, Listener};
 
 use crate::connection::lock;
 use crate::open::Open;
@@ -73,6 +74,9 @@ impl Durable {
     }
 }
 
+/// A client, and its name for a creation.
+pub type CreateName = ([u8; 16], [u8; 16]);
+
 /// Those that wait for their clients, and all that a client named.
 #[derive(Default)]
 pub struct Durables(Mutex<Kept>);
@@ -82,7 +86,7 @@ struct Kept {
     /// By the lasting half of their ids.
     lost: HashMap<u64, Arc<Open>>,
     /// Opens, and creations under way (`None`), by the client and its name for them.
-    created: HashMap<([u8; 16], [u8; 16]), Option<Arc<Open>>>,
+    created: HashMap<CreateName, Option<Arc<Open>>>,
 }
 
 /// What a client's name for a creation stands for.
@@ -130,7 +134,8 @@ impl Durables {
         let Some(handle) = open.handle else { return false };
         let Some(own) = server.this() else { return false };
         lock(&self.0).lost.insert(open.id.persistent, open.clone());
-        let listener = Arc::new(Lost { server: Arc::downgrade(&own), open: Arc::downgrade(open) });
+        let listener = Arc::new(Lost::default());
+        listener.hear_for(&own, open);
         let files = &server.shell.open_files;
         let address = String::new();
         if files.set_listener(open.share.found.group(), handle, open.session(), address, listener, None).is_err() {
@@ -186,14 +191,21 @@ impl Durables {
 }
 
 /// Hears for an open whose client is gone: who is in the way of others is closed.
-struct Lost {
-    server: std::sync::Weak<Server>,
-    open: std::sync::Weak<Open>,
+#[derive(Default)]
+pub struct Lost(OnceLock<(Weak<Server>, Weak<Open>)>);
+
+impl Lost {
+    /// Once there is an open to hear for.
+    pub fn hear_for(&self, server: &Arc<Server>, open: &Arc<Open>) {
+        // Whoever set it first set the same.
+        let _ = self.0.set((Arc::downgrade(server), Arc::downgrade(open)));
+    }
 }
 
-impl partition::file::opens::Listener for Lost {
-    fn broken(&self, notice: partition::file::opens::BreakNotice) {
-        let (Some(server), Some(open)) = (self.server.upgrade(), self.open.upgrade()) else { return };
+impl Listener for Lost {
+    fn broken(&self, notice: BreakNotice) {
+        let Some((server, open)) = self.0.get() else { return };
+        let (Some(server), Some(open)) = (server.upgrade(), open.upgrade()) else { return };
         if !notice.needs_answer || lock(&open.durable).as_ref().is_some_and(Durable::is_persistent) {
             return;
         }

@@ -14,6 +14,7 @@ pub mod listen;
 pub mod negotiate;
 pub mod notify;
 pub mod open;
+pub mod persistent;
 pub mod security;
 pub mod server;
 pub mod session;

@@ -11,7 +11,7 @@ use partition::record;
 use tokio::sync::Notify;
 
 use crate::connection::{Cancel, lock};
-use crate::durable::Durable;
+use crate::durable::{CreateName, Durable};
 use crate::handlers::directory::Search;
 use crate::notify::{Watch, action, filter};
 use crate::server::Server;
@@ -40,7 +40,7 @@ pub struct Open {
     /// What its creation was.
     pub done: Done,
     /// The client, and its name for the creation, until it uses what it was given.
-    pub create: Mutex<Option<([u8; 16], [u8; 16])>>,
+    pub create: Mutex<Option<CreateName>>,
     tree: AtomicU32,
     session: AtomicU64,
     /// Said when it ends: whoever waits on it is not to wait any longer.
@@ -120,7 +120,7 @@ pub struct NewOpen {
     pub session: u64,
     pub channel_sequence: u16,
     pub done: Done,
-    pub create: Option<([u8; 16], [u8; 16])>,
+    pub create: Option<CreateName>,
 }
 
 impl Open {
@@ -265,6 +265,7 @@ impl Open {
             server.watches.remove(self.share.found.group(), &watch);
         }
         let Some(handle) = self.handle else { return };
+        self.cross_out(server).await;
         let (shell, share) = (&server.shell, &self.share.found);
         let Some(closed) = shell.open_files.close(share.group(), handle) else { return };
         let path = closed.handle.opening.path.clone();

@@ -12,6 +12,7 @@ use crate::durable::Durables;
 use crate::notify::Watches;
 use crate::open::Open;
 use crate::session::Session;
+use crate::wire::create::FileId;
 
 /// Who may come in: the account of this name, and the keys it has as text.
 pub trait Accounts: Send + Sync {
@@ -61,6 +62,12 @@ impl Server {
     /// Unique in this process.
     pub fn next_id(&self) -> u64 {
         self.last_id.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Never used before, by an earlier run of the program either.
+    pub fn new_file_id(&self) -> FileId {
+        let id = self.shell.ids.next().0;
+        FileId { persistent: (id >> 64) as u64, volatile: id as u64 }
     }
 
     /// Nobody can tell the next from the last.

@@ -4,6 +4,7 @@
 //! handle nobody takes the file away. From there on the file is known by its id. REST and SMB write the same records by the
 //! same edits; they differ in who may do what when, and in the words for it.
 
+pub mod kept;
 pub mod look;
 pub mod open;
 pub mod rename;

@@ -410,6 +410,15 @@ impl OpenFiles {
         })
     }
 
+    /// What a handle has locked.
+    pub fn locks_of(&self, share: &GroupId, handle: HandleId) -> Vec<(ByteRange, LockKind)> {
+        self.change(share, |opens| {
+            let open = opens.file_of(handle).ok();
+            let locks = open.into_iter().flat_map(|open| open.locks.iter()).filter(|lock| lock.owner == handle);
+            locks.map(|lock| (lock.range, lock.kind)).collect()
+        })
+    }
+
     /// Gives locks back, each just as it was taken (MS-FSA 2.1.5.9). Those before one that was not held are given back.
     pub fn unlock(&self, share: &GroupId, handle: HandleId, ranges: &[ByteRange]) -> Result<(), Conflict> {
         self.change(share, |opens| {

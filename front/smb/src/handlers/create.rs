@@ -222,7 +222,7 @@ pub async fn wait_for(
 async fn open_now(request: &Request, share: &Arc<Share>, asked: &Asked<'_>) -> Result<(Arc<Open>, OpenedFile), Status> {
     let (session, server) = (request.session()?, &request.connection.server);
     let own = server.this().ok_or(Status::USER_SESSION_DELETED)?;
-    let id = FileId { persistent: server.next_id(), volatile: server.shell.ids.next().0 as u64 };
+    let id = server.new_file_id();
     let listener = Arc::new(Client { server: Arc::downgrade(&own), session: session.id, file: id });
     let caching = caching(request, asked)?;
     let attributes = attributes_of(asked)?;
@@ -279,6 +279,10 @@ async fn open_now(request: &Request, share: &Arc<Share>, asked: &Asked<'_>) -> R
         create: asked.request.contexts.durable_2.map(|durable| (session.agreed.client, durable.create)),
     }));
     promise(request, asked, &open, opened.caching.rights);
+    if let Err(status) = open.write_down(server).await {
+        open.close(server).await;
+        return Err(status);
+    }
     if !session.add_open(&open) {
         open.close(server).await;
         return Err(Status::USER_SESSION_DELETED);
@@ -542,7 +546,7 @@ async fn in_snapshot(request: &Request, share: &Arc<Share>, asked: &Asked<'_>) -
     let of_snapshot = Share { account: share.account.clone(), name: share.name.clone(), found };
     let mask = if asked.wants_maximum { asked.mask | right::ALL & !WRITES } else { asked.mask };
     let open = Arc::new(Open::new(NewOpen {
-        id: FileId { persistent: server.next_id(), volatile: server.shell.ids.next().0 as u64 },
+        id: server.new_file_id(),
         share: Arc::new(of_snapshot),
         handle: None,
         file: node.id,

@@ -94,6 +94,7 @@ pub async fn lock(request: &Request) -> Result<Reply, Status> {
             }
         },
     }
+    open.write_down(server).await?;
     if is_remembered {
         open.note_locked(index, number);
     }

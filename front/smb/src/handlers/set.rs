@@ -231,6 +231,7 @@ async fn rename_to(request: &Request, server: &Server, open: &Open, input: &[u8]
             Err(error) => return Err(error.into()),
         }
     };
+    open.write_down(server).await?;
     let what = if node.is_directory() { filter::DIRECTORY_NAME } else { filter::FILE_NAME };
     let to = to.to_string();
     let parent = |path: &str| path.rsplit_once('/').map_or(String::new(), |(parent, _)| contract::names::fold(parent));

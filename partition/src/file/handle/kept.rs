@@ -1,0 +1,77 @@
+//! Persistent handles: kept as records, so that a client finds its own again after the program was started anew.
+
+use bytes::Bytes;
+use contract::Refusal;
+use contract::names::AccountName;
+use engine::{Fault, KeyRange, PartitionId, Write};
+use env::Timestamp;
+
+use super::Error;
+use crate::execute::{Command, Moment, Reader, Shell};
+use crate::key;
+use crate::record::handle::KeptHandle;
+
+/// Handles read at once.
+const AT_ONCE: usize = 256;
+
+/// Writes a handle down, under the lasting half of its id.
+pub async fn keep(shell: &Shell, account: &AccountName, id: u64, handle: &KeptHandle) -> Result<(), Error> {
+    let (family, value, slices) = (key::HANDLE, handle.encode(), Vec::new());
+    note(shell, account, Write::Put { family, key: handle_key(id), value, slices }).await
+}
+
+/// It is closed, or cannot be found again.
+pub async fn forget(shell: &Shell, account: &AccountName, id: u64) -> Result<(), Error> {
+    note(shell, account, Write::Delete { family: key::HANDLE, key: handle_key(id) }).await
+}
+
+/// All that an account's clients may come back to.
+pub async fn all(shell: &Shell, account: &AccountName) -> Result<Vec<(u64, KeptHandle)>, Error> {
+    let view = shell.engine.view(&key::handles_partition(account)).await?;
+    let mut found = Vec::new();
+    let mut range = KeyRange { start: std::ops::Bound::Unbounded, end: std::ops::Bound::Unbounded };
+    loop {
+        let page = view.scan(key::HANDLE, &range, AT_ONCE).await?;
+        let Some((last, _)) = page.last() else { return Ok(found) };
+        range.start = std::ops::Bound::Excluded(last.clone());
+        for (key, record) in page {
+            let id = key.as_ref().try_into().map(u64::from_be_bytes);
+            let id = id.map_err(|_| crate::record::corrupt("the key of a handle", &key))?;
+            found.push((id, KeptHandle::decode(&record.value)?));
+        }
+    }
+}
+
+fn handle_key(id: u64) -> Bytes {
+    Bytes::copy_from_slice(&id.to_be_bytes())
+}
+
+async fn note(shell: &Shell, account: &AccountName, write: Write) -> Result<(), Error> {
+    Ok(shell.execute(&Note { partition: key::handles_partition(account), write }).await?)
+}
+
+struct Note {
+    partition: PartitionId,
+    write: Write,
+}
+
+impl Command for Note {
+    type Records = ();
+    type Outcome = ();
+
+    fn partition(&self) -> &PartitionId {
+        &self.partition
+    }
+
+    async fn load(&self, _: &Reader<'_>) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    fn check(&self, (): &(), _: Timestamp) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn decide(&self, (): (), _: Moment) -> Result<(Vec<Write>, ()), Refusal> {
+        Ok((vec![self.write.clone()], ()))
+    }
+}
