@@ -1,8 +1,11 @@
 //! A frame's requests, one after the other, and what they are answered: each finds its session, its share and its open,
 //! is handed to its handler, and its answer is signed or encrypted as it was itself (MS-SMB2 3.3.5.2).
 
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 
 use bytes::Bytes;
 use tokio::sync::OwnedSemaphorePermit;
@@ -135,9 +138,7 @@ impl Request {
     pub async fn wait<T>(&self, until: impl Future<Output = T>) -> Result<T, Status> {
         let mut until = std::pin::pin!(until);
         // What is over at once is not worth a word.
-        if let Some(over) =
-            std::future::poll_fn(|context| std::task::Poll::Ready(poll_now(until.as_mut(), context))).await
-        {
+        if let Some(over) = now(until.as_mut()).await {
             return Ok(over);
         }
         let cancel = self.answer_later()?;
@@ -168,11 +169,13 @@ impl Request {
     }
 }
 
-fn poll_now<F: Future>(future: std::pin::Pin<&mut F>, context: &mut std::task::Context<'_>) -> Option<F::Output> {
-    match future.poll(context) {
-        std::task::Poll::Ready(output) => Some(output),
-        std::task::Poll::Pending => None,
-    }
+/// What comes of a future that does not wait; `None` if it would.
+pub async fn now<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> {
+    poll_fn(|context| match future.as_mut().poll(context) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
 }
 
 /// What a request in a chain may take over from the one before.

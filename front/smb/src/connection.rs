@@ -311,7 +311,11 @@ impl Reading {
             let arrival = self.arrival(row, &header, &message);
             arrived.push(Arrived { header, message, row, pending, arrival });
         }
-        tokio::spawn(chain::run(connection, Frame { requests: arrived, sealed_by, room }));
+        // Begun here, so that requests begin in the order they arrive; what has to wait goes on by itself.
+        let mut running = Box::pin(chain::run(connection, Frame { requests: arrived, sealed_by, room }));
+        if chain::now(running.as_mut()).await.is_none() {
+            tokio::spawn(running);
+        }
         Ok(())
     }
 
