@@ -35,7 +35,7 @@ impl Open {
         let bit = |is_shared, bit| if is_shared { bit } else { 0 };
         let shared = opening.claim.share;
         let kept = KeptHandle {
-            share: self.share.name.clone(),
+            share: self.share.name.as_str().to_owned(),
             incarnation: self.share.found.head.incarnation,
             path: opening.path.clone(),
             file: self.file,
@@ -97,7 +97,7 @@ impl Server {
         if found.head.incarnation != kept.incarnation {
             return Err(Error::Gone);
         }
-        let share = Arc::new(Share { account: account.clone(), name: kept.share.clone(), found });
+        let share = Arc::new(Share { account: account.clone(), name, found });
         let listener = Arc::new(Lost::default());
         let caching = match kept.caching {
             KeptCaching::Nothing => CachingWanted::Nothing,
