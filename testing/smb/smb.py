@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 from smbprotocol.connection import Connection, Dialects
 from smbprotocol.create_contexts import CreateContextName, SMB2CreateContextRequest
-from smbprotocol.exceptions import SMBResponseException
+from smbprotocol.exceptions import SMBConnectionClosed, SMBResponseException
 from smbprotocol.header import Commands
 from smbprotocol.open import (
     CreateOptions, ImpersonationLevel, LockFlags, Open, SMB2LockElement, SMB2QueryInfoRequest, SMB2QueryInfoResponse,
@@ -64,6 +64,10 @@ FSCTL_SRV_ENUMERATE_SNAPSHOTS = 0x00144064
 OPLOCKS = {"": 0, "II": 1, "exclusive": 8, "batch": 9}
 BY_LEASE = 0xFF
 CACHING = {"R": 1, "H": 2, "W": 4}
+
+
+# The server is there no more, or not yet; what was sent may or may not have happened.
+GONE = (SMBConnectionClosed, OSError)
 
 
 class Refused(Exception):
