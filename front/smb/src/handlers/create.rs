@@ -168,7 +168,6 @@ pub async fn create(request: &Request) -> Result<Reply, Status> {
         return reconnect(request, &decoded, file).await;
     }
     let asked = Asked::parse(decoded)?;
-    let share = &Arc::new(share.now(&request.connection.server.shell).await?);
     if asked.snapshot.is_some() {
         return in_snapshot(request, share, &asked).await;
     }
@@ -221,6 +220,7 @@ pub async fn wait_for(
 /// Opens, however long others take to make way.
 async fn open_now(request: &Request, share: &Arc<Share>, asked: &Asked<'_>) -> Result<(Arc<Open>, OpenedFile), Status> {
     let (session, server) = (request.session()?, &request.connection.server);
+    let share = &Arc::new(share.now(&server.shell).await?);
     let own = server.this().ok_or(Status::USER_SESSION_DELETED)?;
     let id = server.new_file_id();
     let listener = Arc::new(Client { server: Arc::downgrade(&own), session: session.id, file: id });
@@ -532,6 +532,7 @@ async fn in_snapshot(request: &Request, share: &Arc<Share>, asked: &Asked<'_>) -
         return Err(Status::MEDIA_WRITE_PROTECTED);
     }
     let failed = |failure: Failure| Status::from(Error::from(failure));
+    let share = share.now(&server.shell).await?;
     let wanted = asked.snapshot.ok_or(Status::INVALID_PARAMETER)?;
     let taken = snapshot::taken_at(&server.shell, &share.account, &share.name).await.map_err(failed)?;
     let taken = taken.into_iter().find(|taken| taken.seconds() == wanted.seconds());
