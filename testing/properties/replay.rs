@@ -101,6 +101,11 @@ fn spnego_token() {
 }
 
 #[test]
+fn smb_message() {
+    replay("smb_message");
+}
+
+#[test]
 fn ntlm_message() {
     replay("ntlm_message");
 }

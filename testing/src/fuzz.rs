@@ -25,7 +25,7 @@ pub mod tags;
 /// A target's name and what it runs.
 pub type Target = (&'static str, fn(&[u8]));
 
-pub const TARGETS: [Target; 12] = [
+pub const TARGETS: [Target; 13] = [
     ("sas_query", sas_query),
     ("authorization_header", authorization_header),
     ("canonicalisation", canonicalisation),
@@ -38,6 +38,7 @@ pub const TARGETS: [Target; 12] = [
     ("tag_expression", tags::tag_expression),
     ("spnego_token", smb::spnego_token),
     ("ntlm_message", smb::ntlm_message),
+    ("smb_message", smb::smb_message),
 ];
 
 /// A server with container `box`, blob `b`, a CORS rule, a trusted issuer and a user delegation key.

@@ -30,7 +30,7 @@ use crate::setup::Authentication;
 use crate::wire::Cursor;
 use crate::wire::create::FileId;
 use crate::wire::header::{
-    HEADER_BYTES, Header, PROTOCOL, PROTOCOL_1, PROTOCOL_SEALED, SEALED_BYTES, SEALED_OPEN, Sealed, flag,
+    HEADER_BYTES, Header, PROTOCOL_1, PROTOCOL_SEALED, SEALED_BYTES, SEALED_OPEN, Sealed, flag, split,
 };
 
 /// The longest read, write or other transfer.
@@ -43,8 +43,6 @@ const UNKNOWN_FRAME_BYTES_MAX: usize = 64 << 10;
 const MEMORY_KIB: u32 = 64 << 10;
 /// Requests of one connection that wait for something.
 const PENDING_MAX: usize = 512;
-/// Requests in one frame.
-const CHAIN_MAX: usize = 64;
 /// A client that says nothing about itself is not waited for longer.
 const UNKNOWN_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -278,7 +276,7 @@ impl Reading {
             }
             false => (frame.freeze(), None),
         };
-        let mut requests = split(&messages)?;
+        let mut requests = split(&messages).map_err(Ended::Broken)?;
         if requests.len() == 1 && requests[0].0.command == Command::Cancel as u16 {
             connection.cancel(&requests[0].0);
             return Ok(());
@@ -370,30 +368,4 @@ async fn read_frame(socket: &mut (impl AsyncRead + Unpin), bytes_max: usize) -> 
         }
     }
     Ok(Some(frame))
-}
-
-/// The messages of a chain.
-fn split(frame: &Bytes) -> Result<Vec<(Header, Bytes)>, Ended> {
-    let mut found = Vec::new();
-    let mut rest = frame.clone();
-    loop {
-        if !rest.starts_with(&PROTOCOL) || found.len() >= CHAIN_MAX {
-            return Err(Ended::Broken("what is no message"));
-        }
-        let header = Header::decode(&rest).ok_or(Ended::Broken("a header that is too short"))?;
-        if header.has(flag::RESPONSE) {
-            return Err(Ended::Broken("a response"));
-        }
-        match header.next as usize {
-            0 => {
-                found.push((header, rest));
-                return Ok(found);
-            }
-            next if next % 8 == 0 && next >= HEADER_BYTES && next < rest.len() => {
-                let message = rest.split_to(next);
-                found.push((header, message));
-            }
-            _ => return Err(Ended::Broken("a chain that leads nowhere")),
-        }
-    }
 }

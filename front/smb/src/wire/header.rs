@@ -1,5 +1,7 @@
 //! The header every message begins with, and the one around what is encrypted (MS-SMB2 2.2.1, 2.2.41).
 
+use bytes::Bytes;
+
 use super::{Cursor, Put};
 
 pub const HEADER_BYTES: usize = 64;
@@ -97,6 +99,35 @@ impl Header {
     }
 }
 
+/// Messages in one frame.
+const CHAIN_MAX: usize = 64;
+
+/// The requests of a frame, each up to the next one, or what is wrong with them.
+pub fn split(frame: &Bytes) -> Result<Vec<(Header, Bytes)>, &'static str> {
+    let mut found = Vec::new();
+    let mut rest = frame.clone();
+    loop {
+        if found.len() >= CHAIN_MAX {
+            return Err("too many messages in one frame");
+        }
+        let header = Header::decode(&rest).ok_or("what is no message")?;
+        if header.has(flag::RESPONSE) {
+            return Err("a response");
+        }
+        match header.next as usize {
+            0 => {
+                found.push((header, rest));
+                return Ok(found);
+            }
+            next if next % 8 == 0 && next >= HEADER_BYTES && next < rest.len() => {
+                let message = rest.split_to(next);
+                found.push((header, message));
+            }
+            _ => return Err("a chain that leads nowhere"),
+        }
+    }
+}
+
 /// What stands before encrypted bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sealed {
@@ -165,6 +196,30 @@ mod tests {
             assert_eq!(bytes[SIGNATURE], [3; 16]);
             assert_eq!(Header::decode(&bytes), Some(header));
             assert!((0..HEADER_BYTES).all(|shorter| Header::decode(&bytes[..shorter]).is_none()));
+        }
+    }
+
+    #[test]
+    fn chains_are_split_where_they_say_and_nowhere_else() {
+        let message = |next: u32, flags: u32, bytes: usize| {
+            let mut out = Vec::new();
+            Header { next, flags, ..header() }.encode(&mut out);
+            out.resize(bytes, 0);
+            out
+        };
+        for (frame, expected) in [
+            (message(0, 0, 70), Ok(vec![70])),
+            ([message(72, 0, 72), message(0, 0, 66)].concat(), Ok(vec![72, 66])),
+            (message(0, flag::RESPONSE, 70), Err("a response")),
+            (message(72, 0, 72), Err("a chain that leads nowhere")),
+            (message(12, 0, 200), Err("a chain that leads nowhere")),
+            (message(u32::MAX, 0, 200), Err("a chain that leads nowhere")),
+            ([message(72, 0, 72), vec![0; 64]].concat(), Err("what is no message")),
+            (vec![0; 10], Err("what is no message")),
+            (message(64, 0, 64).repeat(100), Err("too many messages in one frame")),
+        ] {
+            let lengths = split(&frame.into()).map(|found| found.iter().map(|(_, part)| part.len()).collect());
+            assert_eq!(lengths, expected);
         }
     }
 

@@ -1,0 +1,65 @@
+"""Handles that outlive the server: a client comes back after kill -9 and finds what it had (MS-SMB2 3.3.5.9.12)."""
+
+import struct
+import uuid
+
+import pytest
+from azure.core.exceptions import HttpResponseError
+from smbprotocol.create_contexts import CreateContextName
+
+import smb
+from common import file_client
+from conftest import run
+
+PERSISTENT = 2
+MILLISECONDS = 60_000
+
+
+@pytest.fixture
+def mortal():
+    """A server of the test's own, to be killed."""
+    with run() as server:
+        yield server
+
+
+def persistent(create):
+    wanted = struct.pack("<IIQ16s", MILLISECONDS, PERSISTENT, 0, create)
+    return smb.context(CreateContextName.SMB2_CREATE_DURABLE_HANDLE_REQUEST_V2, wanted)
+
+
+def again(handle_id, create):
+    wanted = struct.pack("<16s16sI", handle_id, create, PERSISTENT)
+    return smb.context(CreateContextName.SMB2_CREATE_DURABLE_HANDLE_RECONNECT_V2, wanted)
+
+
+def test_found_again_after_a_restart(mortal):
+    with file_client(mortal.endpoint_of("file")) as shares:
+        share = shares.create_share("work")
+        create = uuid.uuid4().bytes
+        client = smb.Client(mortal.smb_port, "work")
+        handle = client.open("f", disposition=smb.CREATE, contexts=[persistent(create)])
+        handle.write(b"before", write_through=True)
+        passing = client.open("gone", disposition=smb.CREATE)
+        mortal.kill()
+        mortal.start()
+        # It keeps everybody off as long as its client may come back (F3); what was not promised is gone.
+        with pytest.raises(HttpResponseError) as refused:
+            share.get_file_client("f").download_file()
+        assert refused.value.error_code == "SharingViolation"
+        share.get_file_client("gone").delete_file()
+        with smb.Client(mortal.smb_port, "work") as another:
+            with smb.refused("SHARING_VIOLATION"):
+                another.open("f", smb.READ, "RWD")
+            with smb.refused("OBJECT_NAME_NOT_FOUND"):
+                another.open("f", contexts=[again(handle.id, uuid.uuid4().bytes)])
+            with smb.refused("OBJECT_NAME_NOT_FOUND"):
+                another.open("gone", contexts=[again(passing.id, uuid.uuid4().bytes)])
+            found = another.open("f", contexts=[again(handle.id, create)])
+            assert found.read() == b"before"
+            found.write(b"after!")
+            found.close()
+        assert share.get_file_client("f").download_file().readall() == b"after!"
+        mortal.kill()
+        mortal.start()
+        # What was closed does not come back.
+        assert share.get_file_client("f").download_file().readall() == b"after!"
