@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contract::names::FilePath;
-use engine::GroupId;
 use env::Timestamp;
 use partition::execute::Failure;
 use partition::file::handle::open::{self, Disposition, Done, Kind, OpenedFile, Wish, right};
@@ -194,7 +193,6 @@ pub async fn create(request: &Request) -> Result<Reply, Status> {
 /// Waits for whoever is in the way, as long as that may take; an error if nobody is to be waited for.
 pub async fn wait_for(
     request: &Request,
-    _share: &GroupId,
     conflict: Conflict,
     since: &mut Option<tokio::time::Instant>,
 ) -> Result<(), Status> {
@@ -251,7 +249,7 @@ async fn open_now(request: &Request, share: &Arc<Share>, asked: &Asked<'_>) -> R
         match open::open(&server.shell, &share.found, wish.clone()).await {
             Ok(opened) => break opened,
             Err(Error::Refused(Refused::Opened(conflict))) => {
-                wait_for(request, share.found.group(), conflict, &mut since).await?;
+                wait_for(request, conflict, &mut since).await?;
             }
             Err(error) => return Err(error.into()),
         }

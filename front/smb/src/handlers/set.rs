@@ -226,7 +226,7 @@ async fn rename_to(request: &Request, server: &Server, open: &Open, input: &[u8]
                 if is_shared {
                     return Err(if open.is_directory { Status::ACCESS_DENIED } else { Status::SHARING_VIOLATION });
                 }
-                wait_for(request, share.group(), conflict, &mut waited).await?;
+                wait_for(request, conflict, &mut waited).await?;
             }
             Err(error) => return Err(error.into()),
         }
