@@ -11,6 +11,7 @@ use partition::file::opens::{BreakNotice, Listener};
 use crate::connection::lock;
 use crate::open::Open;
 use crate::server::Server;
+use crate::status::Status;
 use crate::wire::create::FileId;
 
 /// How long an open is kept whose client did not say, and the longest a client may say.
@@ -83,8 +84,9 @@ pub struct Durables(Mutex<Kept>);
 
 #[derive(Default)]
 struct Kept {
-    /// By the lasting half of their ids.
-    lost: HashMap<u64, Arc<Open>>,
+    /// By the lasting half of their ids; and which loss it was, for one may be lost again.
+    lost: HashMap<u64, (Arc<Open>, u64)>,
+    losses: u64,
     /// Opens, and creations under way (`None`), by the client and its name for them.
     created: HashMap<CreateName, Option<Arc<Open>>>,
 }
@@ -133,7 +135,7 @@ impl Durables {
         let Some(durable) = lock(&open.durable).clone() else { return false };
         let Some(handle) = open.handle else { return false };
         let Some(own) = server.this() else { return false };
-        lock(&self.0).lost.insert(open.id.persistent, open.clone());
+        let loss = self.lose(open.clone());
         let listener = Arc::new(Lost::default());
         listener.hear_for(&own, open);
         let files = &server.shell.open_files;
@@ -152,33 +154,40 @@ impl Durables {
         tokio::spawn(async move {
             tokio::time::sleep(kept).await;
             if let Some(open) = weak.upgrade() {
-                own.durables.give_up(&own, &open).await;
+                own.durables.give_up(&own, &open, Some(loss)).await;
             }
         });
         true
     }
 
-    /// Closes one that nobody came back for.
-    pub async fn give_up(&self, server: &Server, open: &Arc<Open>) {
-        let is_lost = lock(&self.0).lost.remove(&open.id.persistent).is_some();
-        if is_lost {
+    fn lose(&self, open: Arc<Open>) -> u64 {
+        let mut kept = lock(&self.0);
+        kept.losses += 1;
+        let loss = kept.losses;
+        kept.lost.insert(open.id.persistent, (open, loss));
+        loss
+    }
+
+    /// Closes one that nobody came back for, after this loss or whichever.
+    async fn give_up(&self, server: &Server, open: &Arc<Open>, after: Option<u64>) {
+        let given_up = {
+            let mut kept = lock(&self.0);
+            let is_meant = |(_, loss): &(Arc<Open>, u64)| after.is_none_or(|after| after == *loss);
+            let is_lost = kept.lost.get(&open.id.persistent).is_some_and(is_meant);
+            if is_lost { kept.lost.remove(&open.id.persistent) } else { None }
+        };
+        if given_up.is_some() {
             open.close(server).await;
         }
     }
 
-    /// Takes one that waits for its client, if it is the client's.
-    pub fn claim(&self, file: FileId, is_owner: impl FnOnce(&Open) -> bool) -> Option<Arc<Open>> {
+    /// Takes one that waits for its client, if whoever asks may have it.
+    pub fn claim(&self, file: FileId, judge: impl FnOnce(&Open) -> Result<(), Status>) -> Result<Arc<Open>, Status> {
         let mut kept = lock(&self.0);
-        let open = kept.lost.get(&file.persistent)?;
-        if !is_owner(open) {
-            return None;
-        }
-        kept.lost.remove(&file.persistent)
-    }
-
-    /// It could not be given back after all.
-    pub fn put_back(&self, open: Arc<Open>) {
-        lock(&self.0).lost.insert(open.id.persistent, open);
+        let missing = Status::OBJECT_NAME_NOT_FOUND;
+        let (open, _) = kept.lost.get(&file.persistent).ok_or(missing)?;
+        judge(open)?;
+        kept.lost.remove(&file.persistent).map(|(open, _)| open).ok_or(missing)
     }
 
     pub fn forget(&self, open: &Open) {
@@ -209,6 +218,6 @@ impl Listener for Lost {
         if !notice.needs_answer || lock(&open.durable).as_ref().is_some_and(Durable::is_persistent) {
             return;
         }
-        tokio::spawn(async move { server.durables.give_up(&server, &open).await });
+        tokio::spawn(async move { server.durables.give_up(&server, &open, None).await });
     }
 }

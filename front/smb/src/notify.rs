@@ -186,6 +186,11 @@ impl Watches {
         watch.changed.notify_waiters();
     }
 
+    /// Does anybody watch in a share? If not, nobody needs to know where something happened.
+    pub fn is_any(&self, share: &GroupId) -> bool {
+        lock(&self.0).contains_key(share)
+    }
+
     /// Something happened to what is at a path.
     pub fn tell(&self, share: &GroupId, path: &str, action: u32, what: u32) {
         let shares = lock(&self.0);

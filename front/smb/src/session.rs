@@ -16,12 +16,14 @@ use crate::open::Open;
 use crate::security::kdf::{self, PreauthHash};
 use crate::security::seal::Cipher;
 use crate::security::sign::Signer;
+use crate::status::Status;
 use crate::wire::create::FileId;
 use crate::wire::header::Sealed;
 
 /// Connections of one session.
 pub const CHANNELS_MAX: usize = 32;
 const TREES_MAX: usize = 4096;
+const OPENS_MAX: usize = 65_536;
 
 /// One connection of a session: each signs with a key of its own.
 pub struct Channel {
@@ -210,14 +212,17 @@ impl Session {
         left
     }
 
-    /// False if the session has ended meanwhile.
-    pub fn add_open(&self, open: &Arc<Open>) -> bool {
+    /// Refused if the session has ended meanwhile, or has too many.
+    pub fn add_open(&self, open: &Arc<Open>) -> Result<(), Status> {
         let mut opens = lock(&self.opens);
         if self.is_over() {
-            return false;
+            return Err(Status::USER_SESSION_DELETED);
+        }
+        if opens.len() >= OPENS_MAX {
+            return Err(Status::INSUFFICIENT_RESOURCES);
         }
         opens.insert(open.id.volatile, open.clone());
-        true
+        Ok(())
     }
 
     pub fn open(&self, id: FileId) -> Option<Arc<Open>> {

@@ -281,9 +281,9 @@ async fn open_now(request: &Request, share: &Arc<Share>, asked: &Asked<'_>) -> R
         open.close(server).await;
         return Err(status);
     }
-    if !session.add_open(&open) {
+    if let Err(status) = session.add_open(&open) {
         open.close(server).await;
-        return Err(Status::USER_SESSION_DELETED);
+        return Err(status);
     }
     tell_watchers(server, share, &opened);
     Ok((open, opened))
@@ -459,36 +459,28 @@ async fn reconnect(request: &Request, decoded: &wire::Request<'_>, file: FileId)
     let (session, server) = (request.session()?, &request.connection.server);
     let contexts = &decoded.contexts;
     let missing = Status::OBJECT_NAME_NOT_FOUND;
-    let is_owner = |open: &Open| {
-        let durable = lock(&open.durable).clone();
-        let Some(durable) = durable else { return false };
+    let group = request.share()?.found.group().clone();
+    let name = text(decoded.name).ok_or(Status::OBJECT_NAME_INVALID)?.replace('\\', "/");
+    let judge = |open: &Open| {
+        let durable = lock(&open.durable).clone().ok_or(missing)?;
         // Clients come back by either version to either.
         let is_named = contexts.durable_2_reconnect.is_none_or(|again| again.create == durable.create());
         let lease = contexts.lease.filter(|_| decoded.oplock == oplock::LEASE || open.lease.is_some());
         let is_same_lease = open.lease == lease.map(|lease| lease.key);
         let is_same_client = open.lease.is_none() || durable.client == session.agreed.client;
-        is_named
-            && is_same_lease
-            && is_same_client
-            && durable.account == session.account
-            && open.id.persistent == file.persistent
-    };
-    let open = server.durables.claim(file, is_owner).ok_or(missing)?;
-    if open.share.found.group() != request.share()?.found.group() {
-        server.durables.put_back(open);
-        return Err(missing);
-    }
-    let own = server.this().ok_or(missing)?;
-    let (handle, group) = (open.handle.ok_or(missing)?, open.share.found.group().clone());
-    // A lease is of a file under its name: whoever comes back must know it.
-    if open.lease.is_some() {
-        let name = text(decoded.name).ok_or(Status::OBJECT_NAME_INVALID)?.replace('\\', "/");
-        let path = open.path(server)?;
-        if contract::names::fold(&name) != contract::names::fold(&path) {
-            server.durables.put_back(open);
-            return Err(Status::INVALID_PARAMETER);
+        let is_here = *open.share.found.group() == group && durable.account == session.account;
+        if !(is_named && is_same_lease && is_same_client && is_here) {
+            return Err(missing);
         }
-    }
+        // A lease is of a file under its name: whoever comes back must know it.
+        let is_called_so = |path: String| contract::names::fold(&name) == contract::names::fold(&path);
+        match open.lease.is_none() || is_called_so(open.path(server)?) {
+            true => Ok(()),
+            false => Err(Status::INVALID_PARAMETER),
+        }
+    };
+    let open = server.durables.claim(file, judge)?;
+    let (own, handle) = (server.this().ok_or(missing)?, open.handle.ok_or(missing)?);
     let listener = Arc::new(Client { server: Arc::downgrade(&own), session: session.id, file: open.id });
     let files = &server.shell.open_files;
     let now = server.shell.clock.now();
@@ -498,9 +490,9 @@ async fn reconnect(request: &Request, decoded: &wire::Request<'_>, file: FileId)
         return Err(missing);
     }
     open.move_to(session.id, request.tree()?.id);
-    if !session.add_open(&open) {
+    if let Err(status) = session.add_open(&open) {
         open.close(server).await;
-        return Err(Status::USER_SESSION_DELETED);
+        return Err(status);
     }
     let node = look::node(&server.shell, &open.share.found, open.file).await?;
     let caching = files.caching(&group, handle);
@@ -561,9 +553,7 @@ async fn in_snapshot(request: &Request, share: &Arc<Share>, asked: &Asked<'_>) -
         done: Done::Opened,
         create: None,
     }));
-    if !session.add_open(&open) {
-        return Err(Status::USER_SESSION_DELETED);
-    }
+    session.add_open(&open)?;
     Ok(answer(asked, &open, &node, Done::Opened, None, None))
 }
 

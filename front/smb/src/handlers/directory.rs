@@ -43,6 +43,11 @@ impl Search {
         Search { pattern: fold(pattern).chars().collect(), next: Next::Dot, told_any: false }
     }
 
+    /// What every name that matches begins with: only those are looked at.
+    fn prefix(&self) -> String {
+        self.pattern.iter().take_while(|letter| !matches!(letter, '*' | '?' | '<' | '>' | '"')).collect()
+    }
+
     /// The next few that match, each with what comes after it. At the end there are none.
     async fn some(&self, server: &Server, open: &Open, count: usize) -> Result<Vec<(Entry, Next)>, Status> {
         let (shell, share) = (&server.shell, &open.share.found);
@@ -64,7 +69,7 @@ impl Search {
                 continue;
             }
             let Next::Name(start) = &next else { break };
-            let names = look::names(shell, share, open.file, start.clone(), count).await?;
+            let names = look::names(shell, share, open.file, self.prefix(), start.clone(), count).await?;
             let mut keys: Vec<Next> = names.entries.iter().skip(1).map(|(name, _)| Next::Name(fold(name))).collect();
             let end = names.next.map_or(Next::End, Next::Name);
             keys.push(end.clone());

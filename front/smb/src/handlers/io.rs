@@ -172,7 +172,9 @@ pub fn break_caches(server: &Server, open: &Open, io: Io) -> Result<(), Status> 
 
 /// Tells those who watch that a file was changed.
 pub fn tell_changed(server: &Server, open: &Open, what: u32) {
-    if let Ok(path) = open.path(server) {
+    if server.watches.is_any(open.share.found.group())
+        && let Ok(path) = open.path(server)
+    {
         server.watches.tell(open.share.found.group(), &path, action::MODIFIED, what);
     }
 }

@@ -92,16 +92,17 @@ pub async fn allocated(
     Ok((found, false))
 }
 
-/// Names in a directory and what they name, in their order, from one on.
+/// Names in a directory that begin like this, and what they name, in their order, from one on.
 pub async fn names(
     shell: &Shell,
     share: &share::Found,
     directory: FileId,
+    prefix: String,
     start: String,
     results_max: usize,
 ) -> Result<Names, Error> {
     let view = share.view(shell).await?;
-    let listing = Listing { prefix: String::new(), start, results_max };
+    let listing = Listing { prefix, start, results_max };
     Ok(crate::file::list::names(view.as_ref(), share.at, directory, &listing, |_| true).await?)
 }
 
