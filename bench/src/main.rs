@@ -1,4 +1,4 @@
-//! `cargo run --release -p lazuli-bench`: Lazuli, Azurite and the floors in one run, as one table of ratios.
+//! `cargo run --release -p lazuli-bench`: Lazuli, Azurite, smbd and the floors in one run, as one table of ratios.
 //!
 //! Absolute figures depend on the machine and on what else it does; ratios from one interleaved run much less. So the
 //! goals are ratios wherever they can be.
@@ -13,6 +13,7 @@ mod measure;
 mod queue;
 mod report;
 mod request;
+mod smb;
 mod subject;
 mod table;
 mod workload;
@@ -22,10 +23,14 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
 use clap::{Parser, Subcommand};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::{load::Failure, subject::Places, workload::WORKLOADS};
+use crate::{
+    load::Failure,
+    subject::Places,
+    workload::{GROUPS, WORKLOADS},
+};
 
 #[derive(Parser)]
-#[command(about = "Measures Lazuli beside Azurite and bare floors, in one interleaved run")]
+#[command(about = "Measures Lazuli beside Azurite, smbd and bare floors, in one interleaved run")]
 struct Options {
     /// Length of one round of one workload on one server
     #[arg(long, default_value_t = 2.0)]
@@ -33,8 +38,8 @@ struct Options {
     /// Rounds; a figure is their median
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// Only this workload (repeatable)
-    #[arg(long, value_name = "WORKLOAD", value_parser = clap::builder::PossibleValuesParser::new(WORKLOADS.iter().map(|w| w.name)))]
+    /// Only this workload, or group of workloads (repeatable)
+    #[arg(long, value_name = "WORKLOAD", value_parser = clap::builder::PossibleValuesParser::new(GROUPS.into_iter().chain(WORKLOADS.iter().map(|w| w.name))))]
     only: Vec<String>,
     /// Leave Azurite out
     #[arg(long)]
@@ -51,7 +56,7 @@ struct Options {
     /// Blocks in the list that is committed
     #[arg(long, default_value_t = 50_000)]
     blocks: u64,
-    /// Size of the largest body
+    /// Size of the largest body, and of the largest file over SMB
     #[arg(long, default_value_t = 1 << 30)]
     large_bytes: u64,
     /// Blobs in the directory that is restarted on

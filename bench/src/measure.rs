@@ -11,6 +11,7 @@ use crate::{
     queue,
     report::grouped,
     request::Signer,
+    smb,
     subject::{Kind, Places, Subject},
     table,
     workload::{self, CONTAINER, KIB, LEASED, LISTED, Load, MIB, Measure, WORKLOADS, What, Workload},
@@ -36,6 +37,8 @@ pub enum Column {
     AtTen,
     /// As many bytes written to a file and synced once, without a server.
     Disk,
+    /// Samba's server, asked the same by the same client.
+    Smbd,
 }
 
 impl From<Kind> for Column {
@@ -107,13 +110,14 @@ pub async fn run(options: &Options, places: &Places) -> Result<Vec<Figures>, Fai
     kinds.push(Kind::Floor);
 
     let wanted =
-        |workload: &&Workload| options.only.is_empty() || options.only.iter().any(|name| name == workload.name);
+        |workload: &&Workload| options.only.is_empty() || options.only.iter().any(|name| workload.is_named(name));
     let chosen: Vec<&'static Workload> = WORKLOADS.iter().filter(wanted).collect();
     let mut all = loads(options, places, &kinds, &chosen).await?;
     all.extend(large::run(options, places, &kinds, &chosen).await?);
     all.extend(queue::loads(options, places, &kinds, &chosen).await?);
     all.extend(table::loads(options, places, &kinds, &chosen).await?);
     all.extend(file::loads(options, places, &kinds, &chosen).await?);
+    all.extend(smb::loads(options, places, &kinds, &chosen).await?);
     all.extend(starts(options, places, &kinds, &chosen).await?);
     if let Some(workload) = chosen.iter().find(|workload| matches!(workload.measure, Measure::Restart)) {
         all.push(restarts(options, places, &kinds, workload).await?);

@@ -15,14 +15,20 @@ impl Figures {
     fn more_is_better(&self) -> bool {
         matches!(
             self.workload.measure,
-            Measure::Load(_) | Measure::Queue(_) | Measure::Table(_) | Measure::File(_) | Measure::Large
+            Measure::Load(_)
+                | Measure::Queue(_)
+                | Measure::Table(_)
+                | Measure::File(_)
+                | Measure::Smb(..)
+                | Measure::Large
         )
     }
 
     fn unit(&self) -> &'static str {
         match self.workload.measure {
             Measure::File(deed) if deed.bytes().is_some() => "MB/s",
-            Measure::Load(_) | Measure::Queue(_) | Measure::Table(_) | Measure::File(_) => "/s",
+            Measure::Smb(deed, _) if deed.moves_much() => "MB/s",
+            Measure::Load(_) | Measure::Queue(_) | Measure::Table(_) | Measure::File(_) | Measure::Smb(..) => "/s",
             Measure::Memory => "MiB",
             Measure::Start | Measure::Restart | Measure::Commit => "ms",
             Measure::Large => "MB/s",
@@ -47,6 +53,7 @@ impl Figures {
             Goal::OfFloor(share) => self.share(Column::Floor)? >= *share,
             Goal::Below(limit) => self.median(Column::Lazuli)? < *limit,
             Goal::OfTen(share) => self.share(Column::AtTen)? >= *share,
+            Goal::OfSmbd(share) => self.share(Column::Smbd)? >= *share,
         })
     }
 }
@@ -107,6 +114,21 @@ pub fn table(all: &[Figures]) -> String {
         }
         text += &aligned(&rows, &[0]);
     }
+    let beside_smbd: Vec<_> = all.iter().filter(|figures| figures.median(Column::Smbd).is_some()).collect();
+    if !beside_smbd.is_empty() {
+        text += "\nThe same asked of Samba's smbd by the same client:\n";
+        let mut rows = vec![["workload", "unit", "Lazuli", "smbd", "x smbd"].map(String::from)];
+        for figures in beside_smbd {
+            rows.push([
+                figures.title.clone(),
+                figures.unit().into(),
+                figures.median(Column::Lazuli).map_or("-".into(), shown),
+                figures.median(Column::Smbd).map_or("-".into(), shown),
+                figures.times(Column::Smbd).map_or("-".into(), |times| format!("{times:.2}x")),
+            ]);
+        }
+        text += &aligned(&rows, &[0, 1]);
+    }
     for figures in all {
         if let (Some(at_ten), Some(share)) = (figures.median(Column::AtTen), figures.share(Column::AtTen)) {
             text += &format!("\n{}: {} of the {}/s at 10 messages\n", figures.title, percent(share), shown(at_ten));
@@ -150,7 +172,7 @@ pub fn json(all: &[Figures], options: &Options) -> Value {
                 "name": figures.workload.name, "title": figures.title, "unit": figures.unit(), "figures": columns,
                 "times_azurite": figures.times(Column::Azurite), "of_floor": figures.share(Column::Floor),
                 "of_append_alone": figures.share(Column::AppendAlone), "of_ten_messages": figures.share(Column::AtTen),
-                "of_disk": figures.share(Column::Disk), "goals": goals,
+                "of_disk": figures.share(Column::Disk), "of_smbd": figures.share(Column::Smbd), "goals": goals,
             })
         })
         .collect();
@@ -177,6 +199,7 @@ fn words(goal: &Goal, unit: &str) -> String {
         Goal::OfFloor(share) => format!("{} of floor", percent(*share)),
         Goal::Below(limit) => format!("below {limit} {unit}"),
         Goal::OfTen(share) => format!("{} of that at 10", percent(*share)),
+        Goal::OfSmbd(share) => format!("{} of smbd", percent(*share)),
     }
 }
 

@@ -21,6 +21,7 @@ use tokio::{
 
 use crate::load::{self, Failure};
 use crate::request::Signer;
+use crate::smb;
 
 const READY_WITHIN: Duration = Duration::from_secs(120);
 
@@ -38,6 +39,8 @@ pub enum Serves {
     Queue,
     Table,
     File,
+    /// Files over SMB, on its own port; shares are made over REST.
+    Smb,
 }
 
 impl Serves {
@@ -46,7 +49,7 @@ impl Serves {
             Serves::Blob => "blob",
             Serves::Queue => "queue",
             Serves::Table => "table",
-            Serves::File => "file",
+            Serves::File | Serves::Smb => "file",
         }
     }
 }
@@ -107,7 +110,7 @@ impl Places {
     }
 }
 
-async fn finish(command: &mut Command) -> Result<(), Failure> {
+pub async fn finish(command: &mut Command) -> Result<(), Failure> {
     let status = command.kill_on_drop(true).stdin(Stdio::null()).status().await?;
     if status.success() { Ok(()) } else { Err(format!("{command:?} ended with {status}").into()) }
 }
@@ -134,9 +137,16 @@ impl Subject {
                 let mut command = Command::new(places.lazuli());
                 command.arg("serve").arg("--data").arg(directory).args(["--host", "127.0.0.1"]);
                 command.args(["--durability", "full", &format!("--{service}-port"), &port.to_string()]);
-                for other in ["blob", "queue", "table", "file", "smb", "console"].into_iter().filter(|o| *o != service)
-                {
+                for other in ["blob", "queue", "table", "file", "console"].into_iter().filter(|o| *o != service) {
                     command.args([&format!("--{other}-port"), "off"]);
+                }
+                match serves {
+                    Serves::Smb => {
+                        command.args(["--smb-port", &smb::PORT.to_string(), "--smb-encryption", "offered"]);
+                    }
+                    _ => {
+                        command.args(["--smb-port", "off"]);
+                    }
                 }
                 command
             }
@@ -189,7 +199,7 @@ impl Subject {
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         let signer = Signer::new(port);
         let first = match serves {
-            Serves::Blob | Serves::Queue | Serves::File => signer.list_containers(),
+            Serves::Blob | Serves::Queue | Serves::File | Serves::Smb => signer.list_containers(),
             Serves::Table => signer.table("GET", "/Tables", "", "", "", ""),
         };
         load::once(port, &first, &[], 200).await?;

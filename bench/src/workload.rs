@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::file;
 use crate::queue::Deed;
 use crate::request::Signer;
+use crate::smb::{self, Protection};
 use crate::table;
 
 pub const CONTAINER: &str = "/bench";
@@ -33,6 +34,8 @@ pub enum Measure {
     Table(table::Deed),
     /// Requests or, of large ones, MB per second on a share: more is better.
     File(file::Deed),
+    /// Deeds or, of large files, MB per second over SMB: more is better.
+    Smb(smb::Deed, Protection),
     /// Milliseconds for one Put Block List of many blocks: less is better.
     Commit,
     /// MB per second of one very large Put Blob: more is better.
@@ -65,6 +68,8 @@ pub enum Goal {
     Below(f64),
     /// Of the same on a queue of ten messages.
     OfTen(f64),
+    /// Of Samba's server, asked the same by the same client.
+    OfSmbd(f64),
 }
 
 pub struct Workload {
@@ -76,6 +81,14 @@ pub struct Workload {
     pub goals: &'static [Goal],
 }
 
+impl Workload {
+    /// Whether a name on the command line means it: its own or its group's.
+    pub fn is_named(&self, name: &str) -> bool {
+        let is_grouped = || self.name.strip_prefix(name).is_some_and(|rest| rest.starts_with('-'));
+        self.name == name || GROUPS.contains(&name) && is_grouped()
+    }
+}
+
 const fn row(name: &'static str, title: &'static str, measure: Measure, goals: &'static [Goal]) -> Workload {
     Workload { name, title, measure, goals }
 }
@@ -84,8 +97,12 @@ const fn load(connections: usize, traffic: What, expect: u16, body_bytes: usize,
     Measure::Load(Load { connections, traffic, expect, body_bytes, appends })
 }
 
-use Goal::{Below, OfFloor, OfTen, TimesAzurite};
+use Goal::{Below, OfFloor, OfSmbd, OfTen, TimesAzurite};
+use Protection::{Encrypted, Signed};
 use What::{Distinct, Repeat};
+
+/// Names that stand for all workloads whose names begin with them.
+pub const GROUPS: [&str; 4] = ["queue", "table", "file", "smb"];
 
 #[rustfmt::skip]
 pub const WORKLOADS: &[Workload] = &[
@@ -117,6 +134,16 @@ pub const WORKLOADS: &[Workload] = &[
     row("file-4m",   "file: write ranges of 4 MiB, 4 connections", Measure::File(file::Deed::Write4m),          &[]),
     row("file-read", "file: read 64 MiB, 2 connections",       Measure::File(file::Deed::Read64m),              &[]),
     row("file-list", "file: list 5,000 of many files, 4 connections", Measure::File(file::Deed::List),          &[]),
+    row("smb-put",   "smb: put many MiB, encrypted",           Measure::Smb(smb::Deed::Put, Encrypted),         &[OfSmbd(1.0)]),
+    row("smb-get",   "smb: get many MiB, encrypted",           Measure::Smb(smb::Deed::Get, Encrypted),         &[OfSmbd(1.0)]),
+    row("smb-put-signed", "smb: put many MiB, signed",         Measure::Smb(smb::Deed::Put, Signed),            &[OfSmbd(1.0)]),
+    row("smb-get-signed", "smb: get many MiB, signed",         Measure::Smb(smb::Deed::Get, Signed),            &[OfSmbd(1.0)]),
+    row("smb-make",  "smb: make 1,000 files of 4 KiB, 1",      Measure::Smb(smb::Deed::Make, Encrypted),        &[OfSmbd(1.0)]),
+    row("smb-make-through", "smb: make them, write-through, 1", Measure::Smb(smb::Deed::MakeThrough, Encrypted), &[OfSmbd(1.0)]),
+    row("smb-look",  "smb: open, read and close them, 1",      Measure::Smb(smb::Deed::Look, Encrypted),        &[OfSmbd(1.0)]),
+    row("smb-read",  "smb: read 4 KiB at random in 256 MiB, 4", Measure::Smb(smb::Deed::Read, Encrypted),       &[OfSmbd(1.0)]),
+    row("smb-write", "smb: write 4 KiB at random in 256 MiB, 4", Measure::Smb(smb::Deed::Write, Encrypted),     &[OfSmbd(1.0)]),
+    row("smb-write-through", "smb: the same, write-through, 4", Measure::Smb(smb::Deed::WriteThrough, Encrypted), &[OfSmbd(1.0)]),
     row("start",     "start to first answer, empty directory", Measure::Start,                                  &[Below(100.0)]),
     row("memory",    "idle memory",                            Measure::Memory,                                 &[Below(30.0)]),
     row("restart",   "restart after kill -9, many blobs",       Measure::Restart,                                &[Below(1000.0)]),
@@ -168,4 +195,18 @@ fn list(signer: &Signer) -> Vec<u8> {
 /// The numbered request of a fill, as a closure for a supply.
 pub fn fill(signer: Signer, container: &'static str) -> Arc<dyn Fn(u64) -> Vec<u8> + Send + Sync> {
     Arc::new(move |number| signer.put_blob(&format!("{container}/fill/{number:09}"), "", KIB))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_names_its_workloads_and_no_other() {
+        for group in GROUPS {
+            assert!(WORKLOADS.iter().any(|workload| workload.is_named(group)), "{group}");
+        }
+        let named = |name: &str| WORKLOADS.iter().filter(|workload| workload.is_named(name)).count();
+        assert_eq!((named("smb-put"), named("put-1k"), named("get")), (1, 1, 0));
+    }
 }
