@@ -119,12 +119,13 @@ impl Request {
         let Some((async_id, cancel)) = &self.pending else { return Err(Status::INSUFFICIENT_RESOURCES) };
         if !self.is_async.swap(true, Ordering::AcqRel) {
             let mut header = response_header(&self.connection, &self.header, Status::PENDING);
-            header.flags |= flag::ASYNC;
+            // Not signed: the last answer has the same message id, and GMAC must not sign twice under one (MS-SMB2 3.1.4.1).
+            header.flags = header.flags & !flag::SIGNED | flag::ASYNC;
             header.async_id = *async_id;
             // What came before it in the chain is not to wait, too, if nothing comes after it.
             let earlier = lock(&self.earlier).take();
             let mut frame = earlier.unwrap_or_else(|| FrameOut::new(self.sealing()));
-            frame.push(header, error_body(&[]), &[], self.signing().as_deref(), true);
+            frame.push(header, error_body(&[]), &[], None, true);
             frame.send(&self.connection, self.sealing(), None);
         }
         Ok(cancel.clone())
@@ -206,13 +207,16 @@ pub async fn run(connection: Arc<Connection>, frame: Frame) {
             open.end(counted);
         }
         before = Some(after(&request, before, &reply));
-        let mut header = response_header(&connection, &request.header, reply.status);
-        if request.is_async.load(Ordering::Acquire) {
-            header.flags |= flag::ASYNC;
-            header.async_id = request.pending.as_ref().map_or(0, |(id, _)| *id);
-            // The credits came with the first answer.
-            header.credits = 0;
-        }
+        let mut header = match request.is_async.load(Ordering::Acquire) {
+            false => response_header(&connection, &request.header, reply.status),
+            true => {
+                // The credits came with the first answer.
+                let mut header = header_without_credits(&request.header, reply.status);
+                header.flags |= flag::ASYNC;
+                header.async_id = request.pending.as_ref().map_or(0, |(id, _)| *id);
+                header
+            }
+        };
         if let Some(tree) = reply.tree {
             header.tree_id = tree;
         }
@@ -324,10 +328,15 @@ fn response_header(connection: &Connection, request: &Header, status: Status) ->
         1 => status == Status::SUCCESS,
         _ => true,
     };
+    let credits = lock(&connection.credits).grant(request.credit_charge, request.credits, may_grow);
+    Header { credits, ..header_without_credits(request, status) }
+}
+
+fn header_without_credits(request: &Header, status: Status) -> Header {
     Header {
         credit_charge: request.credit_charge,
         status: status.0,
-        credits: lock(&connection.credits).grant(request.credit_charge, request.credits, may_grow),
+        credits: 0,
         // Where there is no key to sign with, the client gets its own signature back, by which it knows.
         flags: flag::RESPONSE | request.flags & !flag::ASYNC,
         next: 0,

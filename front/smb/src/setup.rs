@@ -54,8 +54,10 @@ impl Reading {
         if connection.agreed().is_none() {
             return Err(Ended::Broken("it did not negotiate"));
         }
+        // Only who has a session's key is answered with its signature.
+        let vouched = self.vouched(header, message);
         let outcome = match SetupRequest::decode(message) {
-            Some(request) => self.take_step(header, message, &request, sealed_by.is_some()).await,
+            Some(request) => self.take_step(header, message, &request, vouched.as_ref(), sealed_by.is_some()).await,
             None => Err(Status::INVALID_PARAMETER),
         };
         let mut answer = *header;
@@ -63,16 +65,13 @@ impl Reading {
             Ok(Stepped { session_id, status, token, session, .. }) => {
                 answer.session_id = session_id;
                 let encrypts = session.as_ref().is_some_and(|session| session.encrypts);
-                let signed_by = session.filter(|_| status == Status::SUCCESS || header.has(flag::SIGNED));
+                let signed_by = session.filter(|_| status == Status::SUCCESS).or(vouched);
                 (Reply { status, ..Reply::of(setup_response(encrypts, &token)) }, signed_by)
             }
             Err(status) => {
                 // Who failed begins anew.
-                let failed = self.authentications.remove(&header.session_id);
-                // A signed request is answered with a signature, as far as there is a key for it.
-                let session = failed.as_ref().and_then(|failed| failed.purpose.session()).cloned();
-                let session = session.or_else(|| connection.server.session(header.session_id));
-                (Reply::error(status), session.filter(|_| header.has(flag::SIGNED)))
+                self.authentications.remove(&header.session_id);
+                (Reply::error(status), vouched)
             }
         };
         let is_over = reply.status == Status::SUCCESS;
@@ -89,9 +88,10 @@ impl Reading {
         header: &Header,
         message: &Bytes,
         request: &SetupRequest<'_>,
+        vouched: Option<&Arc<Session>>,
         is_sealed: bool,
     ) -> Result<Stepped, Status> {
-        let session_id = self.begin(header, message, request, is_sealed)?;
+        let session_id = self.begin(header, request, vouched, is_sealed)?;
         let connection = self.connection.clone();
         let server = connection.server.clone();
         let authentication = self.authentications.get_mut(&session_id).ok_or(Status::USER_SESSION_DELETED)?;
@@ -150,12 +150,19 @@ impl Reading {
         Ok(Stepped { session_id, status: Status::SUCCESS, token, session: Some(session) })
     }
 
+    /// The session whose key a request is signed with: the channel's, or the session's if this is no channel of it yet.
+    fn vouched(&self, header: &Header, message: &Bytes) -> Option<Arc<Session>> {
+        let session = self.connection.server.session(header.session_id).filter(|_| header.has(flag::SIGNED))?;
+        let signer = session.signer_on(self.connection.id).or_else(|| session.any_signer())?;
+        chain::is_signed_well(&signer, header, message).then_some(session)
+    }
+
     /// The session a request is about, with somebody who is being asked.
     fn begin(
         &mut self,
         header: &Header,
-        message: &Bytes,
         request: &SetupRequest<'_>,
+        vouched: Option<&Arc<Session>>,
         is_sealed: bool,
     ) -> Result<u64, Status> {
         let connection = self.connection.clone();
@@ -177,12 +184,8 @@ impl Reading {
         if here.is_some() && !header.has(flag::SIGNED) && !is_sealed {
             return Err(Status::ACCESS_DENIED);
         }
-        if let (Some(session), true) = (here.as_ref().or(server.session(id).as_ref()), header.has(flag::SIGNED)) {
-            // Signed with the channel's key, or with the session's if it is not a channel yet.
-            let signer = session.signer_on(connection.id).or_else(|| session.any_signer());
-            if !signer.is_some_and(|signer| chain::is_signed_well(&signer, header, message)) {
-                return Err(Status::ACCESS_DENIED);
-            }
+        if header.has(flag::SIGNED) && vouched.is_none() && server.session(id).is_some() {
+            return Err(Status::ACCESS_DENIED);
         }
         if request.is_binding {
             self.judge_binding(header, server.session(id))?;
