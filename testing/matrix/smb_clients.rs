@@ -50,6 +50,7 @@ pub async fn open(
         is_leased: false,
         opened: now,
         reconnected: None,
+        kept_as: None,
         listener,
     };
     world.app.shell.open_files.open(&group(world).await, opening, now).expect("nobody has it").handle.id

@@ -22,6 +22,13 @@ def mortal():
         yield server
 
 
+@pytest.fixture
+def work(mortal):
+    """A share of it, as REST knows it."""
+    with file_client(mortal.endpoint_of("file")) as shares:
+        yield shares.create_share("work")
+
+
 def persistent(create):
     wanted = struct.pack("<IIQ16s", MILLISECONDS, PERSISTENT, 0, create)
     return smb.context(CreateContextName.SMB2_CREATE_DURABLE_HANDLE_REQUEST_V2, wanted)
@@ -63,3 +70,30 @@ def test_found_again_after_a_restart(mortal):
         mortal.start()
         # What was closed does not come back.
         assert share.get_file_client("f").download_file().readall() == b"after!"
+
+
+def test_closed_by_force(mortal, work):
+    """It stays closed, although its client never heard of it."""
+    create, file = uuid.uuid4().bytes, work.get_file_client("f")
+    handle = smb.Client(mortal.smb_port, "work").open("f", disposition=smb.CREATE, contexts=[persistent(create)])
+    handle.write(b"x", write_through=True)
+    assert file.close_all_handles()["closed_handles_count"] == 1
+    mortal.kill()
+    mortal.start()
+    assert file.download_file().readall() == b"x"
+    with smb.Client(mortal.smb_port, "work") as client, smb.refused("OBJECT_NAME_NOT_FOUND"):
+        client.open("f", contexts=[again(handle.id, create)])
+
+
+def test_in_a_share_that_was_deleted(mortal, work):
+    """What has its name afterwards is another."""
+    create = uuid.uuid4().bytes
+    handle = smb.Client(mortal.smb_port, "work").open("f", disposition=smb.CREATE, contexts=[persistent(create)])
+    work.delete_share()
+    work.create_share()
+    mortal.kill()
+    mortal.start()
+    with smb.Client(mortal.smb_port, "work") as client:
+        with smb.refused("OBJECT_NAME_NOT_FOUND"):
+            client.open("f", contexts=[again(handle.id, create)])
+        client.make("f", b"new")

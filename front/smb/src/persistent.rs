@@ -124,6 +124,7 @@ impl Server {
             client_address: String::new(),
             client_name: String::new(),
             listener: listener.clone(),
+            kept_as: Some(id),
         };
         let opened = open::open(&self.shell, &share.found, wish).await?;
         let (files, group) = (&self.shell.open_files, share.found.group());

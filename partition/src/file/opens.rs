@@ -87,6 +87,8 @@ pub struct Opening {
     pub opened: Timestamp,
     /// When a client last came back to it over another connection.
     pub reconnected: Option<Timestamp>,
+    /// Under what it may be written down, so that its client finds it again after a restart.
+    pub kept_as: Option<u64>,
     /// Where it is told that caching is broken. Of handles that share a lease, the oldest one's is asked.
     pub listener: Arc<dyn Listener>,
 }

@@ -8,6 +8,7 @@ use contract::{ErrorCode, Refusal, Service};
 use engine::{Fault, GroupId, PartitionId, View, Write};
 use env::{Id, Timestamp};
 
+use super::handle::kept;
 use super::opens::Scope;
 use super::snapshot::{load_all, load_snapshot, put_snapshot, take_away_snapshot};
 use super::tree;
@@ -470,7 +471,9 @@ pub async fn delete(
     let command = DeleteShare { partition: partition(account, name), expectation, with, kept_days };
     let incarnation = shell.execute(&command).await?;
     let group = key::contents_group(Service::File, account, incarnation);
-    shell.open_files.force_close_all(&group, Scope { file: FileId::ROOT, is_recursive: true }, None, usize::MAX);
+    let everything = Scope { file: FileId::ROOT, is_recursive: true };
+    let (closed, _) = shell.open_files.force_close_all(&group, everything, None, usize::MAX);
+    kept::forget_closed(shell, account, &closed).await?;
     if kept_days.is_some() {
         return Ok(Some(used_bytes(shell, &group).await?));
     }

@@ -2,6 +2,7 @@
 
 use contract::operations::Operation;
 use contract::{Refusal, limits};
+use partition::file::handle::kept;
 use partition::file::opens::{Handle, HandleId, Scope};
 use partition::file::{read as model, removal, share};
 use partition::{Failure, Shell};
@@ -58,6 +59,7 @@ pub async fn force_close(shell: &Shell, request: &Request<'_>, row: &'static Ope
     if let Some(HandleId(next)) = next {
         response.header("x-ms-marker", next.to_string());
     }
+    kept::forget_closed(shell, &request.account.name, &closed).await?;
     for closed in closed {
         removal::after_close(shell, share.group(), &share.head, closed).await?;
     }

@@ -243,6 +243,7 @@ async fn open_now(request: &Request, share: &Arc<Share>, asked: &Asked<'_>) -> R
         client_address: request.connection.client.to_string(),
         client_name: String::new(),
         listener,
+        kept_as: asked.request.contexts.durable_2.filter(|wanted| wanted.is_persistent).map(|_| id.persistent),
     };
     let mut since = None;
     let opened = loop {

@@ -7,7 +7,8 @@ use engine::{Fault, KeyRange, PartitionId, Write};
 use env::Timestamp;
 
 use super::Error;
-use crate::execute::{Command, Moment, Reader, Shell};
+use crate::execute::{Command, Failure, Moment, Reader, Shell};
+use crate::file::opens::Closed;
 use crate::key;
 use crate::record::handle::KeptHandle;
 
@@ -17,12 +18,20 @@ const AT_ONCE: usize = 256;
 /// Writes a handle down, under the lasting half of its id.
 pub async fn keep(shell: &Shell, account: &AccountName, id: u64, handle: &KeptHandle) -> Result<(), Error> {
     let (family, value, slices) = (key::HANDLE, handle.encode(), Vec::new());
-    note(shell, account, Write::Put { family, key: handle_key(id), value, slices }).await
+    Ok(note(shell, account, Write::Put { family, key: handle_key(id), value, slices }).await?)
 }
 
 /// It is closed, or cannot be found again.
 pub async fn forget(shell: &Shell, account: &AccountName, id: u64) -> Result<(), Error> {
-    note(shell, account, Write::Delete { family: key::HANDLE, key: handle_key(id) }).await
+    Ok(note(shell, account, crossed_out(id)).await?)
+}
+
+/// The same for handles that others than their clients closed.
+pub async fn forget_closed(shell: &Shell, account: &AccountName, closed: &[Closed]) -> Result<(), Failure> {
+    for id in closed.iter().filter_map(|closed| closed.handle.opening.kept_as) {
+        note(shell, account, crossed_out(id)).await?;
+    }
+    Ok(())
 }
 
 /// All that an account's clients may come back to.
@@ -46,8 +55,12 @@ fn handle_key(id: u64) -> Bytes {
     Bytes::copy_from_slice(&id.to_be_bytes())
 }
 
-async fn note(shell: &Shell, account: &AccountName, write: Write) -> Result<(), Error> {
-    Ok(shell.execute(&Note { partition: key::handles_partition(account), write }).await?)
+fn crossed_out(id: u64) -> Write {
+    Write::Delete { family: key::HANDLE, key: handle_key(id) }
+}
+
+async fn note(shell: &Shell, account: &AccountName, write: Write) -> Result<(), Failure> {
+    shell.execute(&Note { partition: key::handles_partition(account), write }).await
 }
 
 struct Note {

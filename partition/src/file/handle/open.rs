@@ -90,6 +90,8 @@ pub struct Wish {
     pub client_address: String,
     pub client_name: String,
     pub listener: Arc<dyn Listener>,
+    /// Under what it may be written down.
+    pub kept_as: Option<u64>,
 }
 
 /// What was done for a client.
@@ -236,6 +238,7 @@ impl Open {
             claim: Claim { access: access(mask), share: wish.share },
             opened: now,
             reconnected: None,
+            kept_as: wish.kept_as,
             mask,
             caching: if node.is_directory() { CachingWanted::Nothing } else { wish.caching },
             is_new,

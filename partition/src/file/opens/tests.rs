@@ -45,6 +45,7 @@ fn opening(file: FileId, above: &[FileId], words: &str) -> Opening {
         is_leased: false,
         opened: NOW,
         reconnected: None,
+        kept_as: None,
         listener: Arc::new(Nobody),
     }
 }

@@ -130,6 +130,7 @@ impl Story {
             is_leased: has("leased"),
             opened: self.now(),
             reconnected: None,
+            kept_as: None,
             listener: Arc::new(self.heard.clone()),
         };
         match self.table.open(&share(), opening, self.now()) {
