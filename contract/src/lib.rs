@@ -5,6 +5,7 @@ pub mod errors;
 pub mod limits;
 pub mod names;
 pub mod operations;
+pub mod rights;
 pub mod roles;
 pub mod versions;
 

@@ -229,3 +229,13 @@ def test_reading(client):
         file.write(b"d", 5)
     with client.open("f", smb.READ, "RWD") as file:
         assert file.read() == b"abc\0\0d"
+
+
+def test_a_directory_that_is_to_go_has_nothing_in_it(client):
+    client.directory("d", disposition=smb.CREATE).close()
+    client.make("d/f", b"x")
+    with smb.refused("DIRECTORY_NOT_EMPTY"):
+        client.directory("d", smb.READ | smb.DELETE, options=smb.DELETE_ON_CLOSE)
+    with smb.refused("DIRECTORY_NOT_EMPTY"):
+        client.directory("d", smb.READ | smb.DELETE).mark_for_deletion()
+    assert client.names("d") == ["f"]

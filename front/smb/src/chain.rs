@@ -131,10 +131,6 @@ impl Request {
         Ok(cancel.clone())
     }
 
-    pub fn is_cancelled(&self) -> bool {
-        self.pending.as_ref().is_some_and(|(_, cancel)| cancel.is_cancelled())
-    }
-
     /// Waits, telling the client so, unless it is cancelled first.
     pub async fn wait<T>(&self, until: impl Future<Output = T>) -> Result<T, Status> {
         let mut until = std::pin::pin!(until);

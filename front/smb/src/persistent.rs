@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use contract::names::{AccountName, FilePath, ShareName};
-use partition::file::handle::open::{Done, Kind, Wish, right};
+use contract::rights as right;
+use partition::file::handle::open::{Done, Kind, Wish};
 use partition::file::handle::{Error, kept, open};
 use partition::file::opens::{ByteRange, CachingWanted, LeaseKey, LockKind, Oplock, ShareMode};
 use partition::file::share;

@@ -119,9 +119,15 @@ impl Server {
         for connection in session.connections() {
             lock(&connection.sessions).remove(&session.id);
         }
-        for open in session.end() {
-            self.lose(open).await;
-        }
+        let (Some(own), opens) = (self.this(), session.end()) else { return };
+        // By itself, so that it is done whatever becomes of the connection that asked for it.
+        let closing = tokio::spawn(async move {
+            for open in opens {
+                own.lose(open).await;
+            }
+        });
+        // It panics with the server or not at all.
+        let _ = closing.await;
     }
 
     /// An open whose client is gone: kept if it was promised, closed otherwise.

@@ -35,8 +35,6 @@ pub struct Session {
     pub id: u64,
     pub account: AccountName,
     pub agreed: Negotiated,
-    /// Of its first authentication: what it is known by on every channel.
-    key: [u8; 16],
     seal: Option<Cipher>,
     unseal: Option<Cipher>,
     /// Nothing is taken or given in the clear.
@@ -96,7 +94,6 @@ impl Session {
             id,
             account,
             agreed: agreed.clone(),
-            key,
             seal: cipher(&keys.encryption),
             unseal: cipher(&keys.decryption),
             encrypts: wants_encryption && agreed.cipher.is_some(),
@@ -113,10 +110,6 @@ impl Session {
     pub fn signer(agreed: &Negotiated, key: &[u8; 16], preauth: &PreauthHash) -> Signer {
         let keys = kdf::derive(agreed.dialect, key, preauth, agreed.cipher);
         Signer::new(agreed.signing, &keys.signing)
-    }
-
-    pub fn key(&self) -> &[u8; 16] {
-        &self.key
     }
 
     pub fn seal(&self, bytes: &mut [u8]) -> Option<Sealed> {

@@ -11,7 +11,7 @@ pub mod rename;
 pub mod set;
 pub mod write;
 
-use engine::Fault;
+use engine::{Fault, Write};
 
 use super::opens::Conflict;
 use crate::execute::Failure;
@@ -42,6 +42,14 @@ pub enum Refused {
 impl From<Conflict> for Refused {
     fn from(conflict: Conflict) -> Refused {
         Refused::Opened(conflict)
+    }
+}
+
+/// What a command of a handle decided: a refusal writes nothing, and is its outcome.
+fn settled<T>(made: Result<(Vec<Write>, T), Refused>) -> (Vec<Write>, Result<T, Refused>) {
+    match made {
+        Ok((writes, outcome)) => (writes, Ok(outcome)),
+        Err(refused) => (Vec::new(), Err(refused)),
     }
 }
 

@@ -204,7 +204,7 @@ impl Ace {
 }
 
 /// A mask with its generic rights spelled out.
-fn real_rights(mask: u32) -> u32 {
+pub fn real_rights(mask: u32) -> u32 {
     GENERIC_RIGHTS.iter().fold(mask, |mask, (generic, real)| match mask & generic {
         0 => mask,
         _ => mask & !generic | real,

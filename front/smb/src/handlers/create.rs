@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contract::names::FilePath;
+use contract::rights as right;
 use env::Timestamp;
 use partition::execute::Failure;
-use partition::file::handle::open::{self, Disposition, Done, Kind, OpenedFile, Wish, right};
+use partition::file::handle::open::{self, Disposition, Done, Kind, OpenedFile, Wish};
 use partition::file::handle::{Error, Refused, look};
 use partition::file::opens::{
     BREAK_SECONDS, CachingGranted, CachingWanted, Conflict, LeaseKey, Oplock, Rights, ShareMode,
 };
-use partition::file::security::DescriptorParts;
+use partition::file::security::{DescriptorParts, real_rights};
 use partition::file::{share, snapshot};
 use partition::record::Node;
 
@@ -41,9 +42,6 @@ struct Asked<'a> {
 }
 
 const MAXIMUM_ALLOWED: u32 = 0x0200_0000;
-/// Rights that mean several (MS-SMB2 2.2.13.1.1).
-const GENERIC: [(u32, u32); 4] =
-    [(0x1000_0000, right::ALL), (0x2000_0000, 0x0012_00A0), (0x4000_0000, 0x0012_0116), (0x8000_0000, 0x0012_0089)];
 /// Every bit that means something.
 const KNOWN_RIGHTS: u32 = 0xF300_0000 | right::ALL;
 
@@ -52,9 +50,7 @@ fn mask(asked: u32) -> Result<(u32, bool), Status> {
     if asked & KNOWN_RIGHTS == 0 || asked & !KNOWN_RIGHTS != 0 {
         return Err(Status::ACCESS_DENIED);
     }
-    let plain = asked & !(0xF000_0000 | MAXIMUM_ALLOWED);
-    let meant = GENERIC.iter().filter(|(generic, _)| asked & generic != 0).fold(plain, |all, (_, means)| all | means);
-    Ok((meant, asked & MAXIMUM_ALLOWED != 0))
+    Ok((real_rights(asked & !MAXIMUM_ALLOWED), asked & MAXIMUM_ALLOWED != 0))
 }
 
 fn disposition(number: u32) -> Option<Disposition> {

@@ -1,8 +1,8 @@
 //! QUERY_DIRECTORY: the names in a directory that match a pattern (MS-SMB2 3.3.5.18, MS-FSA 2.1.4.4).
 
 use contract::names::fold;
+use contract::rights as right;
 use partition::file::handle::look;
-use partition::file::handle::open::right;
 use partition::record::Node;
 
 use super::info::facts;

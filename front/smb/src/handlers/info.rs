@@ -1,7 +1,7 @@
 //! QUERY_INFO: what a file, its permission or its volume is like (MS-SMB2 3.3.5.20).
 
+use contract::rights as right;
 use partition::file::handle::look;
-use partition::file::handle::open::right;
 use partition::file::permission;
 use partition::file::security::part;
 use partition::record::Node;

@@ -1,9 +1,9 @@
 //! CLOSE, FLUSH, READ, WRITE.
 
 use bytes::Bytes;
+use contract::rights as right;
 use engine::{BoxFuture, SourceError};
 use partition::content::Content;
-use partition::file::handle::open::right;
 use partition::file::handle::write::{self, Written};
 use partition::file::handle::{Error, look};
 use partition::file::opens::{ByteRange, Conflict, InUse, Io, RangeUse};

@@ -1,7 +1,7 @@
 //! IOCTL: what is asked of a server or a file in numbers of its own (MS-SMB2 3.3.5.15, MS-FSCC 2.3).
 
+use contract::rights as right;
 use engine::Fault;
-use partition::file::handle::open::right;
 use partition::file::handle::{Error, look, set};
 use partition::file::opens::{Io, RangeUse};
 use partition::file::snapshot;

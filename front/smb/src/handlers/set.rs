@@ -2,8 +2,8 @@
 
 use contract::attributes::FileAttributes;
 use contract::names::FilePath;
+use contract::rights as right;
 use env::Timestamp;
-use partition::file::handle::open::right;
 use partition::file::handle::rename;
 use partition::file::handle::set::{self, Change};
 use partition::file::handle::{Error, Refused, look};
@@ -45,10 +45,8 @@ pub async fn set(request: &Request) -> Result<Reply, Status> {
             let position = Cursor::new(asked.input).u64().ok_or(Status::INFO_LENGTH_MISMATCH)?;
             lock(&open.state).position = position;
         }
-        // How clients read ahead is theirs to know.
-        (info_type::FILE, class::MODE) => {
-            Cursor::new(asked.input).u32().ok_or(Status::INFO_LENGTH_MISMATCH)?;
-        }
+        // An open stays what it was opened as.
+        (info_type::FILE, class::MODE) => return Err(Status::NOT_SUPPORTED),
         (info_type::FILE, class::FULL_EA) => return Err(Status::EAS_NOT_SUPPORTED),
         (info_type::FILE, class::ALLOCATION) => resize(server, open, asked.input, true).await?,
         (info_type::FILE, class::END_OF_FILE) => resize(server, open, asked.input, false).await?,

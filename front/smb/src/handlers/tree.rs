@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use contract::names::ShareName;
+use contract::rights as right;
 use partition::execute::Failure;
-use partition::file::handle::open::right;
 use partition::file::share;
 use partition::record::share::Protocol;
 

@@ -1,6 +1,6 @@
 //! CHANGE_NOTIFY: waits until something happens in a directory.
 
-use partition::file::handle::open::right;
+use contract::rights as right;
 
 use crate::chain::{Reply, Request};
 use crate::connection::{TRANSFER_BYTES_MAX, lock};

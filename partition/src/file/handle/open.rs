@@ -5,14 +5,16 @@ use std::sync::{Arc, Mutex};
 use contract::Refusal;
 use contract::attributes::FileAttributes;
 use contract::names::FilePath;
+use contract::rights as right;
 use engine::{Fault, GroupId, PartitionId, Write};
 use env::Timestamp;
 
-use super::{Error, Refused};
+use super::{Error, Refused, settled};
 use crate::etag::ETag;
 use crate::execute::{Command, Moment, Reader, Shell};
 use crate::file::body::{self, Met};
 use crate::file::create::new_node;
+use crate::file::delete::is_empty;
 use crate::file::opens::{
     Access, CachingGranted, CachingWanted, Claim, Conflict, Handle, Listener, OpenFiles, Opened, Opening, ShareMode,
 };
@@ -27,23 +29,6 @@ use crate::key;
 use crate::lease::{LeaseState, after_write};
 use crate::record::{FileId, Node, NodeKind, ShareHead, ShareState};
 use crate::turns::lock;
-
-/// The rights an access mask is made of (MS-SMB2 2.2.13.1).
-pub mod right {
-    pub const READ_DATA: u32 = 0x1;
-    pub const WRITE_DATA: u32 = 0x2;
-    pub const APPEND_DATA: u32 = 0x4;
-    pub const EXECUTE: u32 = 0x20;
-    pub const READ_ATTRIBUTES: u32 = 0x80;
-    pub const WRITE_ATTRIBUTES: u32 = 0x100;
-    pub const DELETE: u32 = 0x1_0000;
-    pub const READ_CONTROL: u32 = 0x2_0000;
-    pub const WRITE_DAC: u32 = 0x4_0000;
-    pub const WRITE_OWNER: u32 = 0x8_0000;
-    pub const SYNCHRONIZE: u32 = 0x10_0000;
-    /// Everything there is on a file.
-    pub const ALL: u32 = 0x1F_01FF;
-}
 
 /// What becomes of what is there, and of what is not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -148,6 +133,8 @@ struct Open {
 struct Site {
     state: ShareState,
     place: Place,
+    /// Of a directory that is to go: is there nothing in it?
+    is_empty: bool,
     known: Known,
     /// Of what may be overwritten.
     runs: Option<Vec<Met>>,
@@ -253,7 +240,7 @@ impl Open {
     }
 
     fn make(&self, site: Site, moment: Moment) -> Result<(Vec<Write>, OpenedFile), Refused> {
-        let Site { state, place, known, runs } = site;
+        let Site { state, place, is_empty, known, runs } = site;
         match place {
             Place::NoParent => Err(Refused::NoPath),
             Place::Free { above } => {
@@ -276,6 +263,9 @@ impl Open {
                     return Err(Conflict::DeletePending.into());
                 }
                 judge_old(&self.wish, &found.node)?;
+                if !is_empty {
+                    return Err(Refused::NotEmpty);
+                }
                 let overwrites = self.wish.disposition.overwrites();
                 let (Opened { handle, caching }, mask) = self.enter(&found.node, &found.above, false, moment.now)?;
                 if !overwrites {
@@ -321,7 +311,11 @@ impl Command for Open {
             true => body::load_few(reader, place.node()).await?,
             false => None,
         };
-        Ok(Site { state: tree::state(reader).await?, place, known, runs })
+        let is_empty = match place.node().filter(|node| node.is_directory() && self.wish.deletes_on_close) {
+            Some(node) => is_empty(reader, node.id).await?,
+            None => true,
+        };
+        Ok(Site { state: tree::state(reader).await?, place, is_empty, known, runs })
     }
 
     fn check(&self, _: &Site, _: Timestamp) -> Result<(), Refusal> {
@@ -331,9 +325,6 @@ impl Command for Open {
     /// Enters the handle as well: in the turn, so that nothing comes between it and what was judged.
     fn decide(&self, site: Site, moment: Moment) -> Result<(Vec<Write>, Self::Outcome), Refusal> {
         self.let_go();
-        Ok(match self.make(site, moment) {
-            Ok((writes, opened)) => (writes, Ok(opened)),
-            Err(refused) => (Vec::new(), Err(refused)),
-        })
+        Ok(settled(self.make(site, moment)))
     }
 }

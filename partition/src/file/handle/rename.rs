@@ -8,7 +8,7 @@ use contract::names::FilePath;
 use engine::{Fault, GroupId, PartitionId, Write};
 use env::Timestamp;
 
-use super::{Error, Refused};
+use super::{Error, Refused, settled};
 use crate::execute::{Command, Moment, Reader, Shell};
 use crate::file::body::{self, Met};
 use crate::file::create::Made;
@@ -142,9 +142,6 @@ impl Command for RenameFile {
 
     fn decide(&self, both: Both, moment: Moment) -> Result<(Vec<Write>, Self::Outcome), Refusal> {
         lock(&self.renaming).take();
-        Ok(match self.make(both, moment) {
-            Ok((writes, renamed)) => (writes, Ok(renamed)),
-            Err(refused) => (Vec::new(), Err(refused)),
-        })
+        Ok(settled(self.make(both, moment)))
     }
 }

@@ -6,7 +6,7 @@ use contract::limits::FILE_BYTES_MAX;
 use engine::{Fault, PartitionId, Write};
 use env::Timestamp;
 
-use super::{Error, Refused};
+use super::{Error, Refused, settled};
 use crate::execute::{Command, Moment, Reader, Shell};
 use crate::file::body::{self, Met};
 use crate::file::settings::{Settings, stamp};
@@ -113,10 +113,7 @@ impl Command for SetFile {
     }
 
     fn decide(&self, before: Before, moment: Moment) -> Result<(Vec<Write>, Self::Outcome), Refusal> {
-        Ok(match self.make(before, moment) {
-            Ok((writes, node)) => (writes, Ok(node)),
-            Err(refused) => (Vec::new(), Err(refused)),
-        })
+        Ok(settled(self.make(before, moment)))
     }
 }
 
@@ -186,9 +183,6 @@ impl Command for Clear {
     }
 
     fn decide(&self, before: Cleared, moment: Moment) -> Result<(Vec<Write>, Self::Outcome), Refusal> {
-        Ok(match self.make(before, moment) {
-            Ok((writes, node)) => (writes, Ok(node)),
-            Err(refused) => (Vec::new(), Err(refused)),
-        })
+        Ok(settled(self.make(before, moment)))
     }
 }

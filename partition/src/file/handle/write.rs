@@ -6,7 +6,7 @@ use contract::limits::FILE_BYTES_MAX;
 use engine::{Durability, Fault, PartitionId, Write};
 use env::Timestamp;
 
-use super::{Error, Refused};
+use super::{Error, Refused, settled};
 use crate::content::Content;
 use crate::execute::{Command, Moment, Reader, Shell};
 use crate::file::body::{self, Met};
@@ -114,9 +114,6 @@ impl Command for WriteFile {
     }
 
     fn decide(&self, before: Before, moment: Moment) -> Result<(Vec<Write>, Self::Outcome), Refusal> {
-        Ok(match self.make(before, moment) {
-            Ok((writes, node)) => (writes, Ok(node)),
-            Err(refused) => (Vec::new(), Err(refused)),
-        })
+        Ok(settled(self.make(before, moment)))
     }
 }

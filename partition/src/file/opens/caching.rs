@@ -14,7 +14,7 @@
 use env::Timestamp;
 
 use super::HandleId;
-use crate::file::handle::open::right;
+use contract::rights as right;
 
 /// How long a holder has to answer.
 pub const BREAK_SECONDS: u64 = 35;
