@@ -7,11 +7,13 @@ use crate::store::{Answer, Condition, Found, Listed, Store};
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Habit {
-    /// Writes a new file, syncs it, renames it into place and syncs the directory.
+    /// Writes a new file, syncs it, renames it into place and syncs the directory. Stops for good when a sync fails: from then
+    /// on the page cache shows what the disk may never get, a renamed file above all.
     Careful,
     /// The same without any sync: loses what it acknowledged.
     NeverSyncs,
@@ -29,11 +31,14 @@ pub struct Toy {
     habit: Habit,
     /// One operation at a time, so that conditions and effects cannot interleave.
     turn: Arc<Mutex<u64>>,
+    is_stopped: Arc<AtomicBool>,
 }
+
+const STOPPED: &str = "500 a sync failed";
 
 impl Toy {
     pub fn open(root: &Path, habit: Habit) -> std::io::Result<Toy> {
-        let toy = Toy { root: root.to_path_buf(), habit, turn: Arc::new(Mutex::new(0)) };
+        let toy = Toy { root: root.to_path_buf(), habit, turn: Arc::default(), is_stopped: Arc::default() };
         // Containers half made or half deleted when the power went; nothing refers to them.
         match fs::remove_dir_all(root.join("dying")) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
@@ -61,8 +66,14 @@ impl Toy {
         match self.habit {
             Habit::NeverSyncs => Ok(()),
             Habit::Shrugs => file.sync_all().or(Ok(())),
-            _ => file.sync_all(),
+            _ => file.sync_all().inspect_err(|_| self.is_stopped.store(true, Ordering::Relaxed)),
         }
+    }
+
+    /// One operation's turn, unless there are none any more.
+    fn turn(&self) -> Result<MutexGuard<'_, u64>, &'static str> {
+        let turn = self.turn.lock().expect("no holder panics");
+        if self.is_stopped.load(Ordering::Relaxed) { Err(STOPPED) } else { Ok(turn) }
     }
 
     fn sync_directory(&self, directory: &Path) -> std::io::Result<()> {
@@ -76,7 +87,11 @@ impl Toy {
         match self.habit {
             Habit::InPlace => {
                 let mut file = File::options().write(true).create(true).truncate(false).open(&place)?;
-                file.write_all(&content)?;
+                // In two steps, so that any run has cuts in between.
+                let (first, rest) = content.split_at(content.len() / 2);
+                file.write_all(first)?;
+                self.sync(&file)?;
+                file.write_all(rest)?;
                 let end = file.stream_position()?;
                 file.set_len(end)?;
                 self.sync(&file)?;
@@ -136,13 +151,20 @@ impl Toy {
 fn done(result: std::io::Result<String>) -> Answer {
     match result {
         Ok(etag) => Answer::Done { etag },
-        Err(error) => Answer::Failed { status: 500, code: error.to_string() },
+        Err(error) => failed(&error.to_string()),
     }
+}
+
+fn failed(words: &str) -> Answer {
+    Answer::Failed { status: 500, code: words.into() }
 }
 
 impl Store for Toy {
     fn create_container(&mut self, container: &str) -> Answer {
-        let mut turn = self.turn.lock().expect("no holder panics");
+        let mut turn = match self.turn() {
+            Ok(turn) => turn,
+            Err(stopped) => return failed(stopped),
+        };
         *turn += 1;
         // The incarnation is part of the directory's content, as an ETag is part of a container's record: made aside,
         // then renamed into place.
@@ -167,7 +189,10 @@ impl Store for Toy {
     }
 
     fn delete_container(&mut self, container: &str) -> Answer {
-        let mut turn = self.turn.lock().expect("no holder panics");
+        let mut turn = match self.turn() {
+            Ok(turn) => turn,
+            Err(stopped) => return failed(stopped),
+        };
         *turn += 1;
         if !self.container(container).exists() {
             return Answer::Refused { status: 404, code: "ContainerNotFound".into() };
@@ -181,7 +206,10 @@ impl Store for Toy {
     }
 
     fn put(&mut self, container: &str, name: &str, operation: usize, body: &[u8], condition: &Condition) -> Answer {
-        let _turn = self.turn.lock().expect("no holder panics");
+        let _turn = match self.turn() {
+            Ok(turn) => turn,
+            Err(stopped) => return failed(stopped),
+        };
         if let Err(refusal) = self.meets(container, name, condition) {
             return refusal;
         }
@@ -189,7 +217,10 @@ impl Store for Toy {
     }
 
     fn delete(&mut self, container: &str, name: &str, condition: &Condition) -> Answer {
-        let _turn = self.turn.lock().expect("no holder panics");
+        let _turn = match self.turn() {
+            Ok(turn) => turn,
+            Err(stopped) => return failed(stopped),
+        };
         if let Err(refusal) = self.meets(container, name, condition) {
             return refusal;
         }
@@ -205,12 +236,12 @@ impl Store for Toy {
 
     fn get(&mut self, container: &str, name: &str) -> Result<Option<Found>, String> {
         // Reads take a turn as well, or they would see what is not yet synced.
-        let _turn = self.turn.lock().expect("no holder panics");
+        let _turn = self.turn().map_err(|stopped| format!("get: {stopped}"))?;
         self.read(container, name)
     }
 
     fn list_containers(&mut self) -> Result<Vec<Listed>, String> {
-        let _turn = self.turn.lock().expect("no holder panics");
+        let _turn = self.turn().map_err(|stopped| format!("list containers: {stopped}"))?;
         let mut listed = Vec::new();
         for entry in fs::read_dir(self.root.join("containers")).map_err(|e| e.to_string())? {
             let entry = entry.map_err(|e| e.to_string())?;
@@ -221,7 +252,7 @@ impl Store for Toy {
     }
 
     fn list(&mut self, container: &str) -> Result<Vec<Listed>, String> {
-        let _turn = self.turn.lock().expect("no holder panics");
+        let _turn = self.turn().map_err(|stopped| format!("list: {stopped}"))?;
         let mut listed = Vec::new();
         for entry in fs::read_dir(self.container(container)).map_err(|e| e.to_string())? {
             let name = entry.map_err(|e| e.to_string())?.file_name().to_string_lossy().replace('%', "/");
