@@ -17,7 +17,8 @@
 //!    made, each whole and with its extents, and nothing of the rest.
 //! 3. Nothing of a synced batch is visible to any view or scan before it is durable. After `commit` returned the batch is
 //!    visible to every view opened later, buffered or not.
-//! 4. A view is one committed state: what it shows never changes while it is open.
+//! 4. A view is one committed state: what it shows never changes while it is open. An engine that cannot show that state any more
+//!    answers `Moved`, and never another state. The first read of a view never answers it.
 //! 5. A batch that started never stops half way because its future was dropped: it commits or fails as a whole.
 //! 6. Every record names the slices of extents it needs. An extent is alive while a record names it, while it is pinned,
 //!    or while a view is open in which a record names it; so a pin taken under such a view always holds. An extent that
@@ -175,7 +176,8 @@ pub struct KeyRange {
 /// One committed state of one partition. Held only while a request loads what it needs: an open view holds back the
 /// engine's cleaning.
 pub trait View: Send + Sync {
-    /// The newest commit this view shows; for `Guard::Unchanged`.
+    /// The newest commit this view shows; for `Guard::Unchanged`. Asked after a read: an engine may choose the state with the first
+    /// one, and before it answers what refuses the guard.
     fn revision(&self) -> Revision;
     fn get<'a>(&'a self, family: Family, key: &'a [u8]) -> BoxFuture<'a, Result<Option<Record>, Fault>>;
     /// At most `limit` records in key order.
@@ -253,6 +255,14 @@ pub trait Engine: Send + Sync {
 
     /// After this returned no commit to the group succeeds. Durable. Idempotent.
     fn fence<'a>(&'a self, group: &'a GroupId) -> BoxFuture<'a, Result<(), Fault>>;
+
+    /// An engine that several processes share draws ticks itself (100 ns, `now` is what the clock says): greater than every revision
+    /// this process has seen or made, and smaller than every one it makes later. The revisions of such an engine are ticks, too.
+    /// So what is made in a partition is marked later than all that was ever there, whichever process made that, by whatever clock.
+    fn draw_tick(&self, now: u64) -> Option<u64> {
+        let _ = now;
+        None
+    }
 }
 
 /// Storage could not do its work. Never the client's doing; the detail goes to the log, not to the client.
@@ -266,6 +276,9 @@ pub enum Fault {
     Full,
     /// An earlier failure left the outcome of writes in doubt: nothing is accepted until the engine is opened again.
     Stopped { why: String },
+    /// The partition changed while a view of it was open, and the engine cannot show the old state any more. Nothing is wrong: begin
+    /// again with a new view.
+    Moved,
     /// Another library's error, in its words.
     Other { doing: String, detail: String },
 }
@@ -283,6 +296,7 @@ impl fmt::Display for Fault {
             Fault::Corrupt { what } => write!(f, "stored data is damaged: {what}"),
             Fault::Full => write!(f, "the disk is full"),
             Fault::Stopped { why } => write!(f, "writes stopped after an earlier failure: {why}"),
+            Fault::Moved => write!(f, "the partition changed while it was read, again and again"),
             Fault::Other { doing, detail } => write!(f, "{doing}: {detail}"),
         }
     }

@@ -20,6 +20,9 @@ use crate::{
     Revision, Row, ScanStart, Source, View, Write,
 };
 
+#[cfg(feature = "suite")]
+pub mod shared;
+
 /// No read returns more than this, so that callers learn to ask again. A prime, so that nobody comes to expect whole
 /// pages.
 const READ_BYTES_MAX: u64 = 65_521;
@@ -71,8 +74,13 @@ impl State {
                 self.record(partition, *family, key).is_some_and(|record| record.revision == *revision)
             }
             Guard::Absent { family, key } => self.record(partition, *family, key).is_none(),
-            Guard::Unchanged(revision) => self.newest.get(partition).copied().unwrap_or(0) <= revision.0,
+            Guard::Unchanged(revision) => self.newest(partition) <= revision.0,
         }
+    }
+
+    /// The revision of the newest commit of a partition.
+    fn newest(&self, partition: &PartitionId) -> u64 {
+        self.newest.get(partition).copied().unwrap_or(0)
     }
 
     fn put(&mut self, partition: &PartitionId, family: Family, key: Bytes, record: Option<Record>) {
@@ -90,7 +98,8 @@ impl State {
         }
     }
 
-    fn commit(&mut self, partition: &PartitionId, batch: Batch) -> Result<Revision, CommitError> {
+    /// The revision is `at_least` this.
+    fn commit(&mut self, partition: &PartitionId, batch: Batch, at_least: u64) -> Result<Revision, CommitError> {
         if self.fenced.contains(&partition.group) {
             return Err(CommitError::Fenced);
         }
@@ -107,7 +116,7 @@ impl State {
             }
         }
         self.commits += 1;
-        let revision = Revision(self.commits);
+        let revision = Revision(at_least.max(self.newest(partition) + 1));
         self.newest.insert(partition.clone(), revision.0);
         // The batch is one step: what one write takes away and another names was never gone.
         let named: BTreeSet<u128> = batch
@@ -151,20 +160,8 @@ impl MemoryEngine {
         self.lock().commits
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic under the lock is an assertion about the caller's batch, made before anything changed.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn pin_locked(&self, state: &mut State, extent: Extent) -> Pin {
-        assert!(state.extents.contains_key(&extent.id), "a pin is taken while something keeps the extent alive");
-        state.hold(extent.id);
-        Pin::new(extent, Arc::new(Held { engine: self.clone(), ids: vec![extent.id] }))
-    }
-}
-
-impl Engine for MemoryEngine {
-    fn view<'a>(&'a self, partition: &'a PartitionId) -> BoxFuture<'a, Result<Box<dyn View>, Fault>> {
+    /// The newest state of a partition.
+    fn look(&self, partition: &PartitionId) -> MemoryView {
         let mut state = self.lock();
         let mut families = BTreeMap::new();
         for ((group, family), records) in &state.families {
@@ -182,12 +179,28 @@ impl Engine for MemoryEngine {
         for id in &ids {
             state.hold(*id);
         }
-        let revision = Revision(state.newest.get(partition).copied().unwrap_or(0));
+        let revision = Revision(state.newest(partition));
         drop(state);
         let held = Held { engine: self.clone(), ids: ids.into_iter().collect() };
-        Box::pin(std::future::ready(Ok(Box::new(MemoryView { revision, families, _held: held }) as Box<dyn View>)))
+        MemoryView { revision, families, _held: held }
     }
 
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic under the lock is an assertion about the caller's batch, made before anything changed.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn pin_locked(&self, state: &mut State, extent: Extent) -> Pin {
+        assert!(state.extents.contains_key(&extent.id), "a pin is taken while something keeps the extent alive");
+        state.hold(extent.id);
+        Pin::new(extent, Arc::new(Held { engine: self.clone(), ids: vec![extent.id] }))
+    }
+}
+
+impl Engine for MemoryEngine {
+    fn view<'a>(&'a self, partition: &'a PartitionId) -> BoxFuture<'a, Result<Box<dyn View>, Fault>> {
+        Box::pin(std::future::ready(Ok(Box::new(self.look(partition)) as Box<dyn View>)))
+    }
     fn scan<'a>(&'a self, range: &'a GroupRange, limit: usize) -> BoxFuture<'a, Result<Page, Fault>> {
         let state = self.lock();
         let mut rows = Vec::new();
@@ -217,7 +230,11 @@ impl Engine for MemoryEngine {
         _: Durability,
     ) -> BoxFuture<'a, Result<Revision, CommitError>> {
         check(partition, &batch);
-        Box::pin(async move { self.lock().commit(partition, batch) })
+        Box::pin(async move {
+            let mut state = self.lock();
+            let next = state.commits + 1;
+            state.commit(partition, batch, next)
+        })
     }
 
     /// Nothing outlives this engine: what can be seen is as durable as anything in it.

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use crate::Durability::{Buffered, Synced};
 use crate::{
     Batch, BoxFuture, CommitError, Engine, Extent, ExtentSlice, Family, Fault, GroupId, Guard, PartitionId, Pin,
-    Record, Revision, Source, SourceError, Write,
+    Record, Revision, Source, SourceError, View, Write,
 };
 
 mod buffered;
@@ -36,6 +36,11 @@ pub trait Harness: Sync {
 
     /// Runs a future to its end, with whatever the engine needs around it.
     fn run(&self, work: BoxFuture<'_, ()>);
+
+    /// May reads of a view after the first one answer `Moved` once something was committed?
+    fn views_move(&self) -> bool {
+        false
+    }
 }
 
 pub type Behaviour = fn(&dyn Harness);
@@ -127,6 +132,30 @@ async fn get(engine: &Arc<dyn Engine>, of: &PartitionId, key: impl AsRef<[u8]>) 
 
 async fn value(engine: &Arc<dyn Engine>, of: &PartitionId, key: impl AsRef<[u8]>) -> Option<Bytes> {
     get(engine, of, key).await.map(|record| record.value)
+}
+
+/// A read after the first one, in a view that was open while something was committed: what the view shows, or `None` where views move.
+fn still<T>(harness: &dyn Harness, read: Result<T, Fault>) -> Option<T> {
+    match read {
+        Err(Fault::Moved) if harness.views_move() => None,
+        read => Some(read.expect("a read")),
+    }
+}
+
+/// A view whose state is chosen: where views move, its first read may be what does it.
+async fn chosen_view(harness: &dyn Harness, engine: &Arc<dyn Engine>, of: &PartitionId) -> Box<dyn View> {
+    let view = engine.view(of).await.expect("a view");
+    if harness.views_move() {
+        view.get(HEADS, b"").await.expect("a first read");
+    }
+    view
+}
+
+/// The newest commit of a partition. Asked after a read, as the contract wants it.
+async fn newest_commit(engine: &Arc<dyn Engine>, of: &PartitionId) -> Revision {
+    let view = engine.view(of).await.expect("a view");
+    view.get(HEADS, b"").await.expect("a read");
+    view.revision()
 }
 
 fn is_conflict(outcome: Result<Revision, CommitError>) -> bool {

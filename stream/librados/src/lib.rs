@@ -30,15 +30,29 @@ pub enum Step {
     /// The object is there; if not, `Missing`.
     Exists,
     /// Makes the object if it is not there; if it must not be there, `Exists`.
-    Create { exclusive: bool },
+    Create {
+        exclusive: bool,
+    },
     /// The object's version is this one.
     Version(u64),
     /// The attribute has this value; an attribute that is not there counts as empty. `Missing` without the object.
-    AttributeIs { name: &'static str, value: Bytes },
+    AttributeIs {
+        name: &'static str,
+        value: Bytes,
+    },
     /// What is stored under the key compares so with the value, by bytes; nothing stored counts as empty. `Missing` without the object.
-    Compare { key: Bytes, order: Order, value: Bytes },
-    SetAttribute { name: String, value: Bytes },
-    RemoveAttribute { name: String },
+    Compare {
+        key: Bytes,
+        order: Order,
+        value: Bytes,
+    },
+    SetAttribute {
+        name: String,
+        value: Bytes,
+    },
+    RemoveAttribute {
+        name: String,
+    },
     Put(Vec<(Bytes, Bytes)>),
     Delete(Vec<Bytes>),
     /// Replaces the object's bytes.
@@ -61,9 +75,16 @@ pub enum Look {
     /// Those of the keys that are there.
     Keys(Vec<Bytes>),
     /// At most `limit` entries after a key (from the first on if it is empty) that begin with `prefix`. The cluster may give fewer.
-    Range { after: Bytes, prefix: Bytes, limit: u64 },
+    Range {
+        after: Bytes,
+        prefix: Bytes,
+        limit: u64,
+    },
     /// At most so many bytes from an offset on.
-    Bytes { offset: u64, bytes: usize },
+    Bytes {
+        offset: u64,
+        bytes: usize,
+    },
     Attributes,
 }
 
@@ -73,7 +94,10 @@ pub enum Found {
     /// Of `Keys`.
     Entries(Vec<(Bytes, Bytes)>),
     /// Of `Range`; `more` says that there are entries after the last.
-    Page { entries: Vec<(Bytes, Bytes)>, more: bool },
+    Page {
+        entries: Vec<(Bytes, Bytes)>,
+        more: bool,
+    },
     Bytes(Bytes),
     /// By name.
     Attributes(Vec<(String, Bytes)>),
