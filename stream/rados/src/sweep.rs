@@ -1,0 +1,293 @@
+//! What gives space back: extents nobody needs, groups that were fenced, partitions that became empty, and what dead processes left.
+//! None of it is needed for a right answer.
+//!
+//! Every process sweeps what it did itself, from memory. What a process had not done when it died is in the cluster: its intents, the
+//! drops in the shards, the list of fenced groups. Processes note in a list that they live; when one has been silent for long the others
+//! go through its intents and then once through all shards (`Rounds`).
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use engine::{Family, Fault, GroupId, PartitionId};
+use librados::{Found, Look, OpError, Pool, Step};
+
+use crate::extents::{INTENT_NUMBERS, extent_id, intent_key, intents};
+use crate::groups::FENCED_GROUPS;
+use crate::shard::{Compare, Shard};
+use crate::value::Group;
+use crate::{Core, entries, fault, key, value};
+
+/// The list of processes, each with when it was heard of last.
+pub const PROCESSES: &str = "processes";
+
+const PAGE: u64 = 500;
+
+/// A fenced group is forgotten after so long: no operation is under way for days.
+const FORGET_TICKS: u64 = 30 * 24 * 3600 * env::TICKS_PER_SECOND;
+
+fn process_key(process: u64) -> Bytes {
+    Bytes::from(format!("{process:016x}"))
+}
+
+impl Core {
+    /// Notes that this process lives.
+    pub async fn beat(&self) -> Result<(), Fault> {
+        self.put_listed(PROCESSES, vec![(process_key(self.process), value::number(self.now()))]).await
+    }
+
+    /// All that is due now.
+    pub async fn sweep(self: &Arc<Self>) -> Result<(), Fault> {
+        for orphan in self.alive.take_orphans() {
+            if !self.remove_unneeded(orphan, None).await? {
+                self.alive.requeue_orphan(orphan);
+            }
+        }
+        for dropped in self.alive.due_drops(self.now().saturating_sub(self.options.grace_ticks())) {
+            let Some(group) = self.find_group(&dropped.partition.group).await? else { continue };
+            let shard = self.shard(&dropped.partition, group.shards);
+            if !self.finish_drop(&dropped.partition, &shard, dropped.extent).await? {
+                self.alive.requeue_drop(dropped);
+            }
+        }
+        let done: Vec<Bytes> = self.alive.take_done_intents().into_iter().map(intent_key).collect();
+        if !done.is_empty() {
+            self.delete_listed(&intents(self.process), done).await?;
+        }
+        self.sweep_fenced().await?;
+        if self.sweep_dead().await? {
+            self.sweep_everything().await?;
+        }
+        Ok(())
+    }
+
+    async fn delete_listed(&self, object: &str, keys: Vec<Bytes>) -> Result<(), Fault> {
+        match self.write_surely(Pool::Records, object, vec![Step::Exists, Step::Delete(keys)]).await {
+            Ok(_) | Err(OpError::Missing) => Ok(()),
+            Err(error) => Err(fault(format!("tidying {object}"), error)),
+        }
+    }
+
+    /// A page of an object's entries after a key, and whether there are more.
+    async fn page(&self, object: &str, prefix: Bytes, after: Bytes) -> Result<(Vec<(Bytes, Bytes)>, bool), Fault> {
+        match self.objects.read(Pool::Records, object, vec![Look::Range { after, prefix, limit: PAGE }]).await {
+            Ok(mut seen) => match seen.found.pop() {
+                Some(Found::Page { entries, more }) => Ok((entries, more)),
+                _ => Err(Fault::Corrupt { what: format!("an answer of {object}") }),
+            },
+            Err(OpError::Missing) => Ok((Vec::new(), false)),
+            Err(error) => Err(fault(format!("reading {object}"), error)),
+        }
+    }
+
+    /// All entries with a prefix, page by page, until the work on one fails.
+    async fn each<F>(&self, object: &str, prefix: Bytes, mut work: impl FnMut(Bytes, Bytes) -> F) -> Result<(), Fault>
+    where
+        F: Future<Output = Result<(), Fault>>,
+    {
+        let mut after = prefix.clone();
+        loop {
+            let (page, more) = self.page(object, prefix.clone(), after.clone()).await?;
+            for (key, value) in page {
+                after = key.clone();
+                work(key, value).await?;
+            }
+            if !more {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn sweep_fenced(self: &Arc<Self>) -> Result<(), Fault> {
+        self.each(FENCED_GROUPS, Bytes::new(), |listed, _| async move {
+            let group = key::split_group(&listed).ok_or_else(|| Fault::Corrupt { what: "the list of fenced groups".into() })?;
+            self.sweep_group(&group, listed).await
+        })
+        .await
+    }
+
+    /// Empties a fenced group, and forgets it when it was fenced long ago.
+    async fn sweep_group(self: &Arc<Self>, id: &GroupId, listed: Bytes) -> Result<(), Fault> {
+        let stored = self.entry(&key::registry_of(id), key::group(id)).await?;
+        let Some(group) = stored.and_then(|stored| Group::decode(&stored)) else {
+            return self.delete_listed(FENCED_GROUPS, vec![listed]).await; // forgotten, all but this
+        };
+        let Some(fenced) = group.fenced else { return Ok(()) }; // the fence is on its way
+        let is_forgotten = fenced.saturating_add(FORGET_TICKS) < self.now();
+        for number in 0..group.shards {
+            let object = key::shard_object(id, number);
+            for prefix in [key::all_namings(), key::all_drops()] {
+                self.each(&object, prefix, |named, _| async move {
+                    let (partition, extent) = key::split_naming(&named)
+                        .ok_or_else(|| Fault::Corrupt { what: format!("the entry {named:?} of a fenced group") })?;
+                    self.drop_fenced(PartitionId { group: id.clone(), key: partition }, extent).await
+                })
+                .await?;
+            }
+            self.empty(&object).await?;
+            if is_forgotten {
+                self.remove(&object).await?;
+            }
+        }
+        if is_forgotten {
+            self.delete_listed(&key::registry_of(id), vec![key::group(id)]).await?;
+            self.delete_listed(FENCED_GROUPS, vec![listed]).await?;
+        }
+        Ok(())
+    }
+
+    /// A fenced partition names nothing any more: no commit can come between.
+    async fn drop_fenced(self: &Arc<Self>, partition: PartitionId, extent: u128) -> Result<(), Fault> {
+        if !self.remove_unneeded(extent, Some(&partition)).await? {
+            // Its name goes all the same, for the shard will not tell of it any more; then it is an orphan, or another's.
+            self.forget_name(&partition, extent).await?;
+            self.alive.adopt(extent);
+        }
+        Ok(())
+    }
+
+    /// Removes all entries of an object.
+    async fn empty(&self, object: &str) -> Result<(), Fault> {
+        loop {
+            let (page, _) = self.page(object, Bytes::new(), Bytes::new()).await?;
+            if page.is_empty() {
+                return Ok(());
+            }
+            self.delete_listed(object, page.into_iter().map(|(key, _)| key).collect()).await?;
+        }
+    }
+
+    async fn remove(&self, object: &str) -> Result<(), Fault> {
+        match self.write_surely(Pool::Records, object, vec![Step::Remove]).await {
+            Ok(_) | Err(OpError::Missing) => Ok(()),
+            Err(error) => Err(fault(format!("removing {object}"), error)),
+        }
+    }
+
+    /// Goes through the intents of processes that are silent. True if there was one.
+    async fn sweep_dead(&self) -> Result<bool, Fault> {
+        let silent_before = self.now().saturating_sub(self.options.silence_ticks());
+        let mut dead = Vec::new();
+        let (page, _) = self.page(PROCESSES, Bytes::new(), Bytes::new()).await?;
+        for (key, heard) in page {
+            let process = std::str::from_utf8(&key).ok().and_then(|hex| u64::from_str_radix(hex, 16).ok());
+            let heard = value::read_number(&heard);
+            if let (Some(process), Some(heard)) = (process, heard)
+                && process != self.process
+                && heard <= silent_before
+            {
+                dead.push((process, key));
+            }
+        }
+        for (process, listed) in &dead {
+            tracing::info!(process = format!("{process:016x}"), "a process is gone; clearing up after it");
+            let mut is_settled = true;
+            let object = intents(*process);
+            let (blocks, more) = self.page(&object, Bytes::new(), Bytes::new()).await?;
+            for (block, _) in blocks {
+                let number = std::str::from_utf8(&block).ok().and_then(|hex| u64::from_str_radix(hex, 16).ok());
+                let first = number.ok_or_else(|| Fault::Corrupt { what: format!("an intent of {object}") })? * INTENT_NUMBERS;
+                let mut is_block_settled = true;
+                for number in first..first + INTENT_NUMBERS {
+                    is_block_settled &= self.remove_unneeded(extent_id(*process, number), None).await?;
+                }
+                if is_block_settled {
+                    self.delete_listed(&object, vec![block]).await?;
+                }
+                is_settled &= is_block_settled;
+            }
+            if is_settled && !more {
+                self.remove(&object).await?;
+                self.delete_listed(PROCESSES, vec![listed.clone()]).await?;
+            }
+        }
+        Ok(!dead.is_empty())
+    }
+
+    /// Once through all shards of all groups, for what is left to do in them.
+    async fn sweep_everything(self: &Arc<Self>) -> Result<(), Fault> {
+        for number in 0..key::REGISTRIES {
+            self.each(&key::registry(number), Bytes::new(), |entered, stored| async move {
+                let (Some(id), Some(group)) = (key::split_group(&entered), Group::decode(&stored)) else {
+                    return Err(Fault::Corrupt { what: "the registry of groups".into() });
+                };
+                if group.fenced.is_some() {
+                    return Ok(());
+                }
+                for shard in 0..group.shards {
+                    self.sweep_shard(&Shard::new(id.clone(), key::shard_object(&id, shard))).await?;
+                }
+                Ok(())
+            })
+            .await?;
+        }
+        Ok(())
+    }
+
+    /// What is left to do in one shard: drops, emptied partitions, slots of processes that are gone.
+    async fn sweep_shard(&self, shard: &Shard) -> Result<(), Fault> {
+        let due = self.now().saturating_sub(self.options.grace_ticks());
+        self.each(&shard.object, key::all_drops(), |key, stored| async move {
+            let (Some((partition, extent)), Some(drop)) = (key::split_naming(&key), value::Drop::decode(&stored)) else {
+                return Err(Fault::Corrupt { what: format!("the entry {key:?} of {}", shard.object) });
+            };
+            if drop.since <= due {
+                let partition = PartitionId { group: shard.group.clone(), key: partition };
+                self.finish_drop(&partition, shard, extent).await?;
+            }
+            Ok(())
+        })
+        .await?;
+        self.each(&shard.object, key::all_emptied(), |key, since| async move {
+            let Some(partition) = key::split_emptied(&key) else {
+                return Err(Fault::Corrupt { what: format!("the entry {key:?} of {}", shard.object) });
+            };
+            if value::read_number(&since).is_some_and(|since| since <= due) {
+                self.forget_emptied(shard, &partition, key, since).await?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// A partition without records is forgotten with its revision once no clock is that far behind.
+    async fn forget_emptied(&self, shard: &Shard, partition: &Bytes, mark: Bytes, since: Bytes) -> Result<(), Fault> {
+        let head = key::head(partition);
+        let mut looks = vec![Look::Keys(vec![head.clone()])];
+        for family in 0..=u8::MAX {
+            let prefix = key::records(Family(family), partition);
+            looks.push(Look::Range { after: prefix.clone(), prefix, limit: 1 });
+        }
+        let seen = match self.objects.read(Pool::Records, &shard.object, looks).await {
+            Ok(seen) => seen,
+            Err(OpError::Missing) => return Ok(()),
+            Err(error) => return Err(fault("reading a shard", error)),
+        };
+        let is_empty = !seen.found[1..].iter().any(|found| matches!(found, Found::Page { entries, .. } if !entries.is_empty()));
+        let stored = entries(seen, 0)?.pop().map_or(Bytes::new(), |(_, stored)| stored);
+        let mut gone = vec![mark.clone()];
+        if is_empty {
+            gone.push(head.clone());
+        }
+        let steps = vec![
+            Compare::equal(head, stored).step(),
+            Compare::equal(mark, since).step(),
+            Step::Delete(gone),
+        ];
+        match self.write_surely(Pool::Records, &shard.object, steps).await {
+            Ok(_) | Err(OpError::Guard | OpError::Missing) => Ok(()),
+            Err(error) => Err(fault("forgetting an empty partition", error)),
+        }
+    }
+
+    /// Leaves in order: nothing of this process's own is left to others.
+    pub async fn leave(self: &Arc<Self>) -> Result<(), Fault> {
+        for orphan in self.alive.take_orphans() {
+            self.remove_unneeded(orphan, None).await?;
+        }
+        if !self.alive.has_fresh() {
+            self.remove(&intents(self.process)).await?;
+            self.delete_listed(PROCESSES, vec![process_key(self.process)]).await?;
+        }
+        Ok(())
+    }
+}
