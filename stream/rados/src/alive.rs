@@ -45,8 +45,8 @@ struct State {
     intents: BTreeMap<u64, Intent>,
     /// Intents that cover nothing any more.
     done_intents: Vec<u64>,
-    /// Fresh ones whose pins are gone.
-    orphans: Vec<u128>,
+    /// Those that perhaps nobody needs: fresh ones whose pins are gone.
+    orphans: HashSet<u128>,
     /// Open views by the number they were opened with.
     views: BTreeMap<u64, usize>,
     views_opened: u64,
@@ -99,7 +99,7 @@ impl std::ops::Drop for Pinned {
         if *count == 0 {
             state.pins.remove(&self.1);
             if state.fresh.contains(&self.1) {
-                state.orphans.push(self.1);
+                state.orphans.insert(self.1);
             }
         }
     }
@@ -181,12 +181,13 @@ impl Alive {
     pub fn take_orphans(&self) -> Vec<u128> {
         let mut state = lock(&self.0);
         let orphans = std::mem::take(&mut state.orphans);
-        // Pinned again by somebody who remembered it, or named after all.
-        orphans.into_iter().filter(|orphan| state.fresh.contains(orphan) && !state.pins.contains_key(orphan)).collect()
+        let (pinned, free) = orphans.into_iter().partition(|orphan| state.pins.contains_key(orphan));
+        state.orphans = pinned;
+        Vec::from_iter::<HashSet<u128>>(free)
     }
 
     pub fn requeue_orphan(&self, orphan: u128) {
-        lock(&self.0).orphans.push(orphan);
+        lock(&self.0).orphans.insert(orphan);
     }
 
     pub fn take_done_intents(&self) -> Vec<u64> {
@@ -218,11 +219,7 @@ pub enum Need {
 
 impl Core {
     /// Tells extents that this partition names them. A conflict if one is gone.
-    pub async fn tell_named(
-        self: &Arc<Self>,
-        partition: &PartitionId,
-        extents: &[u128],
-    ) -> Result<(), CommitError> {
+    pub async fn tell_named(self: &Arc<Self>, partition: &PartitionId, extents: &[u128]) -> Result<(), CommitError> {
         let (name, value) = (key::name_attribute(partition), value::name(self.now(), partition));
         let tell = |extent: &u128| {
             let (core, object) = (Arc::clone(self), key::extent_object(*extent));
@@ -259,8 +256,8 @@ impl Core {
             if !name.starts_with(key::NAME_ATTRIBUTE) {
                 continue;
             }
-            let (at, partition) =
-                value::read_name(stored).ok_or_else(|| Fault::Corrupt { what: format!("the attribute {name} of {object}") })?;
+            let (at, partition) = value::read_name(stored)
+                .ok_or_else(|| Fault::Corrupt { what: format!("the attribute {name} of {object}") })?;
             if besides == Some(&partition) {
                 continue;
             }
@@ -328,7 +325,8 @@ impl Core {
     pub async fn finish_drop(&self, partition: &PartitionId, shard: &Shard, extent: u128) -> Result<bool, Fault> {
         let drop_key = key::drop(&partition.key, extent);
         let Some(stored) = self.entry(&shard.object, drop_key.clone()).await? else { return Ok(true) };
-        let drop = Drop::decode(&stored).ok_or_else(|| Fault::Corrupt { what: format!("a drop of {}", shard.object) })?;
+        let drop =
+            Drop::decode(&stored).ok_or_else(|| Fault::Corrupt { what: format!("a drop of {}", shard.object) })?;
         let now = self.now();
         if drop.claim.is_some_and(|claim| claim.process != self.process && claim.at.saturating_add(CLAIM_TICKS) > now) {
             return Ok(true); // another process is at it

@@ -281,7 +281,8 @@ fn judge(looked: &Looked, partition: &Bytes, batch: &Batch, seen: &BTreeSet<u128
     }
 
     let guards = vec![head_is(partition, head)];
-    let mut plan = Plan { prepared: Prepared { partition: partition.clone(), guards, ..Prepared::default() }, ..Plan::default() };
+    let mut plan =
+        Plan { prepared: Prepared { partition: partition.clone(), guards, ..Prepared::default() }, ..Plan::default() };
     add_writes(&mut plan.prepared, batch, now);
     for (extent, change) in changes {
         let Naming { records, drop } = looked.namings.get(&extent).copied().unwrap_or_default();

@@ -73,8 +73,9 @@ impl Core {
         let extent = Extent { id: extent_id(self.process, number), bytes: length };
         let pin = self.alive.pin_fresh(extent, number);
         // The same bytes under a number used once: trying again does no harm.
-        let written =
-            self.write_surely(Pool::Bodies, &key::extent_object(extent.id), vec![Step::WriteAll(with_sums(bytes))]).await;
+        let written = self
+            .write_surely(Pool::Bodies, &key::extent_object(extent.id), vec![Step::WriteAll(with_sums(bytes))])
+            .await;
         written.map_err(|error| ExtentError::Fault(fault("writing an extent", error)))?;
         Ok(Some(pin))
     }
@@ -148,7 +149,7 @@ mod tests {
             (C + 1, C, 1, (1, 1)),
             (10 * C, C - 1, 2, (0, 2 * C)),
             (4 << 20, 0, 4 << 20, (0, READ_BYTES_MAX)),
-            (4 << 20, 10, 4 << 20 - 1, (0, READ_BYTES_MAX + C)),
+            (4 << 20, 10, (4 << 20) - 10, (0, READ_BYTES_MAX + C)),
         ] {
             let slice = ExtentSlice { extent: Extent { id: 1, bytes }, offset, bytes: length };
             assert_eq!(span(&slice), expected, "{slice:?}");

@@ -15,12 +15,14 @@ struct Object {
     entries: BTreeMap<Bytes, Bytes>,
 }
 
+type Fates = Box<dyn FnMut(&str, &[Step]) -> Fate + Send>;
+
 #[derive(Default)]
 struct State {
     objects: HashMap<(Pool, String), Object>,
     version: u64,
     /// Decides what becomes of each write.
-    fate: Option<Box<dyn FnMut(&str, &[Step]) -> Fate + Send>>,
+    fate: Option<Fates>,
     /// Writes that are applied when `deliver` is called.
     late: Vec<(Pool, String, Vec<Step>)>,
     writes: u64,
@@ -75,8 +77,13 @@ impl Fake {
 
     /// The names of all objects that begin so.
     pub fn names(&self, prefix: &str) -> Vec<String> {
-        let mut names: Vec<_> =
-            self.state().objects.keys().filter(|(_, name)| name.starts_with(prefix)).map(|(_, name)| name.clone()).collect();
+        let mut names: Vec<_> = self
+            .state()
+            .objects
+            .keys()
+            .filter(|(_, name)| name.starts_with(prefix))
+            .map(|(_, name)| name.clone())
+            .collect();
         names.sort();
         names
     }

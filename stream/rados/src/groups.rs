@@ -25,6 +25,8 @@ pub const FENCED: Bytes = Bytes::from_static(b"fenced");
 
 /// Lists the fenced groups that are not swept yet.
 pub const FENCED_GROUPS: &str = "fenced";
+/// Lists those that are, until they are forgotten.
+pub const SWEPT_GROUPS: &str = "swept";
 
 /// How many groups are remembered, and how many shards.
 const KNOWN_MAX: usize = 100_000;
@@ -86,10 +88,8 @@ impl Core {
     async fn exchange_group(&self, id: &GroupId, expected: Option<Group>, new: Group) -> Result<(), Fault> {
         let (object, key) = (key::registry_of(id), key::group(id));
         let value = expected.map_or(Bytes::new(), Group::encode);
-        let steps = vec![
-            Step::Compare { key: key.clone(), order: Order::Equal, value },
-            Step::Put(vec![(key, new.encode())]),
-        ];
+        let steps =
+            vec![Step::Compare { key: key.clone(), order: Order::Equal, value }, Step::Put(vec![(key, new.encode())])];
         loop {
             match self.write_surely(Pool::Records, &object, steps.clone()).await {
                 Ok(_) | Err(OpError::Guard) => return Ok(()),
@@ -110,10 +110,7 @@ impl Core {
         if found.is_none_or(|group| group.fenced.is_some()) {
             return Ok(false);
         }
-        let steps = vec![
-            Step::Create { exclusive: true },
-            Step::SetAttribute { name: GENERATION.into(), value: LIVE },
-        ];
+        let steps = vec![Step::Create { exclusive: true }, Step::SetAttribute { name: GENERATION.into(), value: LIVE }];
         match self.write_surely(Pool::Records, &shard.object, steps).await {
             Ok(_) | Err(OpError::Exists) => Ok(true),
             Err(error) => Err(fault("making a shard", error)),
@@ -127,7 +124,8 @@ impl Core {
         if known.len() >= KNOWN_MAX {
             known.retain(|_, shard| Arc::strong_count(shard) > 1);
         }
-        let shard = known.entry(object.clone()).or_insert_with(|| Arc::new(Shard::new(partition.group.clone(), object)));
+        let shard =
+            known.entry(object.clone()).or_insert_with(|| Arc::new(Shard::new(partition.group.clone(), object)));
         Arc::clone(shard)
     }
 
@@ -146,10 +144,8 @@ impl Core {
         };
         lock(&self.known.groups).remove(id);
         for shard in 0..group.shards {
-            let steps = vec![
-                Step::Create { exclusive: false },
-                Step::SetAttribute { name: GENERATION.into(), value: FENCED },
-            ];
+            let steps =
+                vec![Step::Create { exclusive: false }, Step::SetAttribute { name: GENERATION.into(), value: FENCED }];
             let set = self.write_surely(Pool::Records, &key::shard_object(id, shard), steps).await;
             set.map_err(|error| fault("fencing a shard", error))?;
         }

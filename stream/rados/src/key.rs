@@ -220,8 +220,24 @@ mod tests {
     use super::*;
 
     const SAMPLES: &[&[u8]] = &[
-        b"", b"\x00", b"\x00\x00", b"\x00\x01", b"\x01", b"\x01\x01", b"\x02", b"\x02\x01", b"\x03", b"a", b"a\x00", b"a\x00b",
-        b"a\x01", b"a\x02", b"aa", b"b", b"\xff", b"\xff\xff",
+        b"",
+        b"\x00",
+        b"\x00\x00",
+        b"\x00\x01",
+        b"\x01",
+        b"\x01\x01",
+        b"\x02",
+        b"\x02\x01",
+        b"\x03",
+        b"a",
+        b"a\x00",
+        b"a\x00b",
+        b"a\x01",
+        b"a\x02",
+        b"aa",
+        b"b",
+        b"\xff",
+        b"\xff\xff",
     ];
 
     #[test]

@@ -5,12 +5,13 @@
 //! otherwise, docs/cluster.md what an operator needs to know.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use bytes::Bytes;
 use engine::{
-    Batch, BoxFuture, CommitError, Durability, Engine, Extent, ExtentError, ExtentSlice, Fault, GroupId, GroupRange, Page,
-    PartitionId, Pin, Revision, Source, View,
+    Batch, BoxFuture, CommitError, Durability, Engine, Extent, ExtentError, ExtentSlice, Fault, GroupId, GroupRange,
+    Page, PartitionId, Pin, Revision, Source, View,
 };
 use env::{Clock, Ids, TICKS_PER_SECOND};
 use librados::{Found, Objects, OpError, Seen};
@@ -79,6 +80,8 @@ struct Core {
     memo: memo::Memo,
     known: groups::Known,
     alive: alive::Alive,
+    /// Rounds of sweeping so far.
+    rounds: AtomicU64,
     intents: tokio::sync::Mutex<extents::Intents>,
 }
 
@@ -109,6 +112,7 @@ impl Rados {
             memo: memo::Memo::default(),
             known: groups::Known::default(),
             alive: alive::Alive::default(),
+            rounds: AtomicU64::default(),
             intents: tokio::sync::Mutex::default(),
         });
         core.beat().await?;
@@ -183,6 +187,10 @@ impl Engine for Rados {
                 Err(Fault::Other { doing: "committing".into(), detail }.into())
             })
         })
+    }
+
+    fn draw_tick(&self, now: u64) -> Option<u64> {
+        Some(self.core.hlc.draw(now))
     }
 
     fn sync(&self) -> BoxFuture<'_, Result<(), Fault>> {

@@ -65,7 +65,8 @@ pub struct Prepared {
 
 impl Prepared {
     fn bytes(&self) -> usize {
-        let records: usize = self.records.iter().map(|(key, value, slices)| key.len() + value.len() + slices.len() * 28).sum();
+        let records: usize =
+            self.records.iter().map(|(key, value, slices)| key.len() + value.len() + slices.len() * 28).sum();
         let puts: usize = self.puts.iter().map(|(key, value)| key.len() + value.len()).sum();
         let deletes: usize = self.deletes.iter().map(Bytes::len).sum();
         let guards: usize = self.guards.iter().map(|guard| guard.key.len() + guard.value.len()).sum();
@@ -289,7 +290,9 @@ impl Core {
         *lock(&shard.slot) = stored.get(&slot).and_then(|stored| value::read_number(stored));
         let mut again = Vec::new();
         for one in pending {
-            if let Some(seen) = stored.get(&key::head(&one.prepared.partition)).and_then(|stored| value::read_number(stored)) {
+            if let Some(seen) =
+                stored.get(&key::head(&one.prepared.partition)).and_then(|stored| value::read_number(stored))
+            {
                 self.hlc.observe(seen);
             }
             let guards = &one.prepared.guards;

@@ -3,16 +3,16 @@
 //!
 //! Every process sweeps what it did itself, from memory. What a process had not done when it died is in the cluster: its intents, the
 //! drops in the shards, the list of fenced groups. Processes note in a list that they live; when one has been silent for long the others
-//! go through its intents and then once through all shards (`Rounds`).
+//! go through its intents and then once through all shards.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use engine::{Family, Fault, GroupId, PartitionId};
 use librados::{Found, Look, OpError, Pool, Step};
 
 use crate::extents::{INTENT_NUMBERS, extent_id, intent_key, intents};
-use crate::groups::FENCED_GROUPS;
+use crate::groups::{FENCED_GROUPS, SWEPT_GROUPS};
 use crate::shard::{Compare, Shard};
 use crate::value::Group;
 use crate::{Core, entries, fault, key, value};
@@ -25,6 +25,13 @@ const PAGE: u64 = 500;
 /// A fenced group is forgotten after so long: no operation is under way for days.
 const FORGET_TICKS: u64 = 30 * 24 * 3600 * env::TICKS_PER_SECOND;
 
+/// In one of so many rounds what is not urgent is done as well.
+const RARE_ROUNDS: u64 = 360;
+
+fn listed_group(listed: &Bytes) -> Result<GroupId, Fault> {
+    key::split_group(listed).ok_or_else(|| Fault::Corrupt { what: "a list of fenced groups".into() })
+}
+
 fn process_key(process: u64) -> Bytes {
     Bytes::from(format!("{process:016x}"))
 }
@@ -36,7 +43,7 @@ impl Core {
     }
 
     /// All that is due now.
-    pub async fn sweep(self: &Arc<Self>) -> Result<(), Fault> {
+    pub async fn sweep(&self) -> Result<(), Fault> {
         for orphan in self.alive.take_orphans() {
             if !self.remove_unneeded(orphan, None).await? {
                 self.alive.requeue_orphan(orphan);
@@ -54,6 +61,9 @@ impl Core {
             self.delete_listed(&intents(self.process), done).await?;
         }
         self.sweep_fenced().await?;
+        if self.rounds.fetch_add(1, Ordering::Relaxed).is_multiple_of(RARE_ROUNDS) {
+            self.forget_swept().await?;
+        }
         if self.sweep_dead().await? {
             self.sweep_everything().await?;
         }
@@ -97,52 +107,66 @@ impl Core {
         }
     }
 
-    async fn sweep_fenced(self: &Arc<Self>) -> Result<(), Fault> {
-        self.each(FENCED_GROUPS, Bytes::new(), |listed, _| async move {
-            let group = key::split_group(&listed).ok_or_else(|| Fault::Corrupt { what: "the list of fenced groups".into() })?;
-            self.sweep_group(&group, listed).await
+    async fn sweep_fenced(&self) -> Result<(), Fault> {
+        self.each(FENCED_GROUPS, Bytes::new(), |listed, since| async move {
+            let id = listed_group(&listed)?;
+            let stored = self.entry(&key::registry_of(&id), key::group(&id)).await?;
+            let Some(Group { shards, fenced: Some(fenced) }) = stored.and_then(|stored| Group::decode(&stored)) else {
+                return Ok(()); // the fence is on its way
+            };
+            if fenced.saturating_add(self.options.grace_ticks()) > self.now() || !self.empty_group(&id, shards).await? {
+                return Ok(());
+            }
+            self.put_listed(SWEPT_GROUPS, vec![(listed.clone(), since)]).await?;
+            self.delete_listed(FENCED_GROUPS, vec![listed]).await
         })
         .await
     }
 
-    /// Empties a fenced group, and forgets it when it was fenced long ago.
-    async fn sweep_group(self: &Arc<Self>, id: &GroupId, listed: Bytes) -> Result<(), Fault> {
-        let stored = self.entry(&key::registry_of(id), key::group(id)).await?;
-        let Some(group) = stored.and_then(|stored| Group::decode(&stored)) else {
-            return self.delete_listed(FENCED_GROUPS, vec![listed]).await; // forgotten, all but this
-        };
-        let Some(fenced) = group.fenced else { return Ok(()) }; // the fence is on its way
-        let is_forgotten = fenced.saturating_add(FORGET_TICKS) < self.now();
-        for number in 0..group.shards {
+    /// Empties the shards of a fenced group. False if some of its extents are still in use here.
+    async fn empty_group(&self, id: &GroupId, shards: u16) -> Result<bool, Fault> {
+        let is_whole = AtomicBool::new(true);
+        for number in 0..shards {
             let object = key::shard_object(id, number);
             for prefix in [key::all_namings(), key::all_drops()] {
-                self.each(&object, prefix, |named, _| async move {
-                    let (partition, extent) = key::split_naming(&named)
-                        .ok_or_else(|| Fault::Corrupt { what: format!("the entry {named:?} of a fenced group") })?;
-                    self.drop_fenced(PartitionId { group: id.clone(), key: partition }, extent).await
+                self.each(&object, prefix, |named, _| {
+                    let is_whole = &is_whole;
+                    async move {
+                        let (partition, extent) = key::split_naming(&named)
+                            .ok_or_else(|| Fault::Corrupt { what: format!("the entry {named:?} of a fenced group") })?;
+                        // No commit can come between: nothing needs to be claimed.
+                        let partition = PartitionId { group: id.clone(), key: partition };
+                        if !self.remove_unneeded(extent, Some(&partition)).await? {
+                            is_whole.store(false, Ordering::Relaxed);
+                        }
+                        Ok(())
+                    }
                 })
                 .await?;
             }
-            self.empty(&object).await?;
-            if is_forgotten {
-                self.remove(&object).await?;
+            if is_whole.load(Ordering::Relaxed) {
+                self.empty(&object).await?;
             }
         }
-        if is_forgotten {
-            self.delete_listed(&key::registry_of(id), vec![key::group(id)]).await?;
-            self.delete_listed(FENCED_GROUPS, vec![listed]).await?;
-        }
-        Ok(())
+        Ok(is_whole.into_inner())
     }
 
-    /// A fenced partition names nothing any more: no commit can come between.
-    async fn drop_fenced(self: &Arc<Self>, partition: PartitionId, extent: u128) -> Result<(), Fault> {
-        if !self.remove_unneeded(extent, Some(&partition)).await? {
-            // Its name goes all the same, for the shard will not tell of it any more; then it is an orphan, or another's.
-            self.forget_name(&partition, extent).await?;
-            self.alive.adopt(extent);
-        }
-        Ok(())
+    /// Forgets the groups that were fenced long ago.
+    async fn forget_swept(&self) -> Result<(), Fault> {
+        self.each(SWEPT_GROUPS, Bytes::new(), |listed, since| async move {
+            if value::read_number(&since).is_none_or(|since| since.saturating_add(FORGET_TICKS) > self.now()) {
+                return Ok(());
+            }
+            let id = listed_group(&listed)?;
+            let stored = self.entry(&key::registry_of(&id), key::group(&id)).await?;
+            let shards = stored.and_then(|stored| Group::decode(&stored)).map_or(0, |group| group.shards);
+            for number in 0..shards {
+                self.remove(&key::shard_object(&id, number)).await?;
+            }
+            self.delete_listed(&key::registry_of(&id), vec![key::group(&id)]).await?;
+            self.delete_listed(SWEPT_GROUPS, vec![listed]).await
+        })
+        .await
     }
 
     /// Removes all entries of an object.
@@ -185,7 +209,8 @@ impl Core {
             let (blocks, more) = self.page(&object, Bytes::new(), Bytes::new()).await?;
             for (block, _) in blocks {
                 let number = std::str::from_utf8(&block).ok().and_then(|hex| u64::from_str_radix(hex, 16).ok());
-                let first = number.ok_or_else(|| Fault::Corrupt { what: format!("an intent of {object}") })? * INTENT_NUMBERS;
+                let first =
+                    number.ok_or_else(|| Fault::Corrupt { what: format!("an intent of {object}") })? * INTENT_NUMBERS;
                 let mut is_block_settled = true;
                 for number in first..first + INTENT_NUMBERS {
                     is_block_settled &= self.remove_unneeded(extent_id(*process, number), None).await?;
@@ -204,7 +229,7 @@ impl Core {
     }
 
     /// Once through all shards of all groups, for what is left to do in them.
-    async fn sweep_everything(self: &Arc<Self>) -> Result<(), Fault> {
+    async fn sweep_everything(&self) -> Result<(), Fault> {
         for number in 0..key::REGISTRIES {
             self.each(&key::registry(number), Bytes::new(), |entered, stored| async move {
                 let (Some(id), Some(group)) = (key::split_group(&entered), Group::decode(&stored)) else {
@@ -227,7 +252,8 @@ impl Core {
     async fn sweep_shard(&self, shard: &Shard) -> Result<(), Fault> {
         let due = self.now().saturating_sub(self.options.grace_ticks());
         self.each(&shard.object, key::all_drops(), |key, stored| async move {
-            let (Some((partition, extent)), Some(drop)) = (key::split_naming(&key), value::Drop::decode(&stored)) else {
+            let (Some((partition, extent)), Some(drop)) = (key::split_naming(&key), value::Drop::decode(&stored))
+            else {
                 return Err(Fault::Corrupt { what: format!("the entry {key:?} of {}", shard.object) });
             };
             if drop.since <= due {
@@ -246,7 +272,20 @@ impl Core {
             }
             Ok(())
         })
-        .await
+        .await?;
+        self.forget_slots(shard).await
+    }
+
+    /// Slots of processes that are gone. A process is in the list before it has a slot, and the list is read after the slots.
+    async fn forget_slots(&self, shard: &Shard) -> Result<(), Fault> {
+        let (slots, _) = self.page(&shard.object, key::all_slots(), key::all_slots()).await?;
+        let (processes, more) = self.page(PROCESSES, Bytes::new(), Bytes::new()).await?;
+        let is_alive = |slot: &Bytes| processes.iter().any(|(process, _)| slot.ends_with(process));
+        let gone: Vec<Bytes> = slots.into_iter().map(|(slot, _)| slot).filter(|slot| !is_alive(slot)).collect();
+        if more || gone.is_empty() {
+            return Ok(());
+        }
+        self.delete_listed(&shard.object, gone).await
     }
 
     /// A partition without records is forgotten with its revision once no clock is that far behind.
@@ -262,17 +301,14 @@ impl Core {
             Err(OpError::Missing) => return Ok(()),
             Err(error) => return Err(fault("reading a shard", error)),
         };
-        let is_empty = !seen.found[1..].iter().any(|found| matches!(found, Found::Page { entries, .. } if !entries.is_empty()));
+        let is_empty =
+            !seen.found[1..].iter().any(|found| matches!(found, Found::Page { entries, .. } if !entries.is_empty()));
         let stored = entries(seen, 0)?.pop().map_or(Bytes::new(), |(_, stored)| stored);
         let mut gone = vec![mark.clone()];
         if is_empty {
             gone.push(head.clone());
         }
-        let steps = vec![
-            Compare::equal(head, stored).step(),
-            Compare::equal(mark, since).step(),
-            Step::Delete(gone),
-        ];
+        let steps = vec![Compare::equal(head, stored).step(), Compare::equal(mark, since).step(), Step::Delete(gone)];
         match self.write_surely(Pool::Records, &shard.object, steps).await {
             Ok(_) | Err(OpError::Guard | OpError::Missing) => Ok(()),
             Err(error) => Err(fault("forgetting an empty partition", error)),
@@ -280,7 +316,7 @@ impl Core {
     }
 
     /// Leaves in order: nothing of this process's own is left to others.
-    pub async fn leave(self: &Arc<Self>) -> Result<(), Fault> {
+    pub async fn leave(&self) -> Result<(), Fault> {
         for orphan in self.alive.take_orphans() {
             self.remove_unneeded(orphan, None).await?;
         }

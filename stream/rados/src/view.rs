@@ -9,11 +9,13 @@
 
 use std::collections::HashMap;
 use std::ops::Bound;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
-use engine::{BoxFuture, Family, Fault, GroupRange, KeyRange, Page, PartitionId, Record, Revision, Row, ScanStart, View};
+use engine::{
+    BoxFuture, Family, Fault, GroupRange, KeyRange, Page, PartitionId, Record, Revision, Row, ScanStart, View,
+};
 use librados::{Found, Look, OpError, Pool};
 
 use crate::alive::OpenView;
@@ -53,7 +55,8 @@ impl Core {
             brought: HashMap::new(),
             _open: open,
         };
-        let keys: Vec<Bytes> = BROUGHT_FAMILIES.map(|family| key::record(Family(family), &partition.key, b"")).collect();
+        let keys: Vec<Bytes> =
+            BROUGHT_FAMILIES.map(|family| key::record(Family(family), &partition.key, b"")).collect();
         let mut found = view.read(vec![Look::Keys(keys.clone())]).await?;
         let found = view.records(found.pop())?;
         view.brought = keys.into_iter().map(|key| (key, None)).collect();
@@ -75,7 +78,8 @@ impl RadosView {
             Ok(mut seen) => {
                 let rest = seen.found.split_off(1.min(seen.found.len()));
                 let stored = entries(seen, 0)?.pop();
-                let revision = stored.map(|(_, stored)| value::read_number(&stored).ok_or_else(|| self.corrupt("a head")));
+                let revision =
+                    stored.map(|(_, stored)| value::read_number(&stored).ok_or_else(|| self.corrupt("a head")));
                 (revision.transpose()?.unwrap_or(0), rest)
             }
             Err(OpError::Missing) => (0, nothing),
@@ -207,7 +211,8 @@ impl Core {
             .collect();
         let mut pages = Vec::with_capacity(reads.len());
         for read in reads {
-            let answer = read.await.map_err(|_| Fault::Other { doing: "scanning".into(), detail: "a task died".into() })?;
+            let answer =
+                read.await.map_err(|_| Fault::Other { doing: "scanning".into(), detail: "a task died".into() })?;
             match answer {
                 Ok(mut seen) => match seen.found.pop() {
                     Some(Found::Page { entries, more }) => pages.push((entries, more)),

@@ -1,0 +1,280 @@
+//! Bad days: answers that do not come, operations that come late, processes that die, a cluster that is full. Nothing that was
+//! acknowledged is lost, nothing is applied twice, nothing hangs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use engine::Durability::Synced;
+use engine::{
+    Batch, BoxFuture, CommitError, Engine, ExtentSlice, Family, Fault, GroupId, Guard, PartitionId, Pin, Source,
+    SourceError, Write,
+};
+use env::{ScriptedClock, SystemIds, Timestamp};
+use lazuli_rados::fake::{Fake, Fate};
+use lazuli_rados::{Options, Rados};
+use librados::Step;
+
+const FAMILY: Family = Family(1);
+
+async fn open(cluster: &Fake, clock: &Arc<ScriptedClock>) -> Arc<Rados> {
+    let options = Options { deadline: Duration::from_secs(10), ..Options::new(|_| 3) };
+    Rados::open(Arc::new(cluster.clone()), clock.clone(), &SystemIds::new(), options).await.expect("opened")
+}
+
+fn clock() -> Arc<ScriptedClock> {
+    Arc::new(ScriptedClock::at(Timestamp::UNIX_EPOCH.plus_ticks(1 << 40)))
+}
+
+fn partition(name: &'static str) -> PartitionId {
+    PartitionId { group: GroupId(Bytes::from_static(b"group")), key: Bytes::from_static(name.as_bytes()) }
+}
+
+fn key() -> Bytes {
+    Bytes::from_static(b"count")
+}
+
+fn put(value: impl Into<Bytes>, slices: Vec<ExtentSlice>) -> Write {
+    Write::Put { family: FAMILY, key: key(), value: value.into(), slices }
+}
+
+async fn count(engine: &Rados, of: &PartitionId) -> (u64, Guard) {
+    let view = engine.view(of).await.expect("a view");
+    match view.get(FAMILY, &key()).await.expect("a read") {
+        None => (0, Guard::Absent { family: FAMILY, key: key() }),
+        Some(record) => {
+            let number = String::from_utf8_lossy(&record.value).parse().expect("a number was put");
+            (number, Guard::At { family: FAMILY, key: key(), revision: record.revision })
+        }
+    }
+}
+
+/// Adds one; again on conflict.
+async fn add(engine: &Rados, to: &PartitionId) -> Result<(), Fault> {
+    loop {
+        let (number, guard) = count(engine, to).await;
+        let batch = Batch { guards: vec![guard], writes: vec![put((number + 1).to_string(), Vec::new())] };
+        match engine.commit(to, batch, Synced).await {
+            Ok(_) => return Ok(()),
+            Err(CommitError::Conflict) => {}
+            Err(CommitError::Fault(fault)) => return Err(fault),
+            Err(CommitError::Fenced) => panic!("nobody fenced it"),
+        }
+    }
+}
+
+fn is_commit(object: &str) -> bool {
+    object.starts_with("shard.")
+}
+
+/// Two processes count in the same partitions while the cluster loses operations and answers and applies some late.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_acknowledged_commit_is_applied_once() {
+    let (cluster, clock) = (Fake::default(), clock());
+    let engines = [open(&cluster, &clock).await, open(&cluster, &clock).await];
+    let mut state = 4296u64;
+    cluster.set_fate(move |object, _| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        match (is_commit(object), (state >> 33) % 20) {
+            (true, 0 | 1) => Fate::Unanswered,
+            (true, 2 | 3) => Fate::Lost,
+            (true, 4) => Fate::Late,
+            _ => Fate::Applied,
+        }
+    });
+    let names = ["p", "q", "r", "s"];
+    let mut tasks = Vec::new();
+    for task in 0..8 {
+        let (engine, cluster) = (Arc::clone(&engines[task % 2]), cluster.clone());
+        tasks.push(tokio::spawn(async move {
+            for turn in 0..40 {
+                add(&engine, &partition(names[(task + turn) % 4])).await.expect("resolved in time");
+                if turn % 5 == 0 {
+                    cluster.deliver();
+                }
+            }
+        }));
+    }
+    for task in tasks {
+        task.await.expect("no panic");
+    }
+    cluster.deliver();
+    cluster.clear_fate();
+    let mut total = 0;
+    for name in names {
+        total += count(&engines[0], &partition(name)).await.0;
+    }
+    assert_eq!(total, 8 * 40);
+}
+
+/// An operation that comes after its process had been told that it did not happen is refused by the cluster.
+#[tokio::test]
+async fn what_comes_late_is_too_late() {
+    let (cluster, clock) = (Fake::default(), clock());
+    let engine = open(&cluster, &clock).await;
+    add(&engine, &partition("p")).await.expect("counted");
+    let mut first = true;
+    cluster.set_fate(
+        move |object, _| {
+            if is_commit(object) && std::mem::take(&mut first) { Fate::Late } else { Fate::Applied }
+        },
+    );
+    add(&engine, &partition("p")).await.expect("counted");
+    cluster.deliver();
+    assert_eq!(count(&engine, &partition("p")).await.0, 2);
+}
+
+/// A cluster that answers no commit at all: whoever waits is told so, and later everything works again.
+#[tokio::test(start_paused = true)]
+async fn a_silent_cluster_keeps_nobody_waiting_for_ever() {
+    let (cluster, clock) = (Fake::default(), clock());
+    let engine = open(&cluster, &clock).await;
+    add(&engine, &partition("p")).await.expect("counted");
+    cluster.set_fate(|object, _| if is_commit(object) { Fate::Lost } else { Fate::Applied });
+    let p = partition("p");
+    let patiently = || tokio::time::timeout(Duration::from_secs(60), add(&engine, &p));
+    let (one, other) = tokio::join!(patiently(), patiently());
+    assert!(one.expect("answered").is_err() && other.expect("answered").is_err());
+    cluster.clear_fate();
+    add(&engine, &partition("p")).await.expect("counted");
+    assert_eq!(count(&engine, &partition("p")).await.0, 2);
+    cluster.set_fate(|_, _| Fate::Full);
+    assert!(matches!(add(&engine, &partition("p")).await, Err(Fault::Full)));
+    cluster.clear_fate();
+    assert_eq!(count(&engine, &partition("p")).await.0, 2);
+}
+
+/// Reads are one operation and small commits one more; nothing grows with what is stored.
+#[tokio::test]
+async fn a_small_change_costs_one_read_and_one_write() {
+    let (cluster, clock) = (Fake::default(), clock());
+    let engine = open(&cluster, &clock).await;
+    let p = PartitionId { key: Bytes::from_static(b"q"), ..partition("p") };
+    let small = |guard| Batch {
+        guards: vec![guard],
+        writes: vec![Write::Put {
+            family: FAMILY,
+            key: Bytes::new(),
+            value: Bytes::from_static(b"v"),
+            slices: Vec::new(),
+        }],
+    };
+    let absent = Guard::Absent { family: FAMILY, key: Bytes::new() };
+    engine.commit(&p, small(absent), Synced).await.expect("nothing is there");
+    for _ in 0..3 {
+        let before = cluster.operations();
+        let record = engine.view(&p).await.expect("a view").get(FAMILY, b"").await.expect("a read").expect("there");
+        let guard = Guard::At { family: FAMILY, key: Bytes::new(), revision: record.revision };
+        engine.commit(&p, small(guard), Synced).await.expect("nothing changed");
+        let after = cluster.operations();
+        assert_eq!((after.0 - before.0, after.1 - before.1), (1, 1));
+    }
+}
+
+struct Once(Option<Bytes>);
+
+impl Source for Once {
+    fn next(&mut self, _bytes_max: usize) -> BoxFuture<'_, Result<Option<Bytes>, SourceError>> {
+        Box::pin(std::future::ready(Ok(self.0.take())))
+    }
+}
+
+async fn write(engine: &Rados, bytes: usize) -> Pin {
+    let mut source = Once(Some(vec![7; bytes].into()));
+    engine.write_extent(&mut source, 4 << 20).await.expect("written").expect("there was something")
+}
+
+fn naming(pin: &Pin) -> Batch {
+    Batch { guards: Vec::new(), writes: vec![put("", vec![ExtentSlice::whole(pin.extent())])] }
+}
+
+/// What a process leaves when it dies goes when it has been silent for long enough, and only what nobody needs.
+#[tokio::test]
+async fn others_clear_up_after_a_process_that_died() {
+    let (cluster, clock) = (Fake::default(), clock());
+    let dying = open(&cluster, &clock).await;
+    let kept = write(&dying, 1000).await;
+    dying.commit(&partition("p"), naming(&kept), Synced).await.expect("committed");
+    let replaced = write(&dying, 2000).await;
+    dying.commit(&partition("q"), naming(&replaced), Synced).await.expect("committed");
+    let next = write(&dying, 3000).await;
+    dying.commit(&partition("q"), naming(&next), Synced).await.expect("committed");
+    let unnamed = write(&dying, 4000).await;
+    // The names are told first; then it dies.
+    cluster.set_fate(|object, _| if is_commit(object) { Fate::Lost } else { Fate::Applied });
+    let r = partition("r");
+    let commit = dying.commit(&r, naming(&unnamed), Synced);
+    assert!(tokio::time::timeout(Duration::from_millis(100), commit).await.is_err());
+    cluster.clear_fate();
+    assert_eq!(cluster.names("extent.").len(), 4);
+    std::mem::forget((kept, replaced, next, unnamed)); // it is dead, and drops nothing
+    drop(dying);
+
+    let other = open(&cluster, &clock).await;
+    other.sweep_now().await.expect("swept");
+    assert_eq!(cluster.names("extent.").len(), 4, "it may be alive");
+    clock.advance_seconds(3 * 3600);
+    other.sweep_now().await.expect("swept");
+    let left = cluster.names("extent.");
+    assert_eq!(left.len(), 2, "{left:?}");
+    assert_eq!(cluster.names("intents."), Vec::<String>::new());
+    for name in ["p", "q"] {
+        let view = other.view(&partition(name)).await.expect("a view");
+        let record = view.get(FAMILY, &key()).await.expect("a read").expect("there");
+        assert!(other.read_extent(record.slices[0]).await.is_ok());
+    }
+}
+
+/// A flipped bit in a body is never served.
+#[tokio::test]
+async fn a_damaged_extent_is_not_read() {
+    let (cluster, clock) = (Fake::default(), clock());
+    let engine = open(&cluster, &clock).await;
+    let pin = write(&engine, 200_000).await;
+    let object = &cluster.names("extent.")[0];
+    for at in [0, 65_536, 199_999, 200_003] {
+        cluster.damage(object, at);
+        let whole = ExtentSlice::whole(pin.extent());
+        assert!(matches!(engine.read_extent(whole).await, Err(Fault::Corrupt { .. })), "{at}");
+        cluster.damage(object, at);
+        assert_eq!(engine.read_extent(whole).await.expect("whole").len(), 200_000);
+    }
+}
+
+/// A partition that became empty is forgotten after a while, and not before: its revision keeps ETags growing.
+#[tokio::test]
+async fn an_emptied_partition_keeps_its_revision_for_a_while() {
+    let (cluster, clock) = (Fake::default(), clock());
+    let (engine, behind) = (open(&cluster, &clock).await, self::clock());
+    add(&engine, &partition("p")).await.expect("counted");
+    clock.advance_seconds(10); // its clock is ahead of the other's
+    let gone = Write::Delete { family: FAMILY, key: key() };
+    let last = engine.commit(&partition("p"), Batch { guards: Vec::new(), writes: vec![gone] }, Synced).await;
+    let last = last.expect("deleted");
+    let other = open(&cluster, &behind).await;
+    assert_eq!(count(&other, &partition("p")).await.0, 0);
+    assert!(other.draw_tick(0).expect("a shared engine draws ticks") > last.0);
+    add(&other, &partition("p")).await.expect("counted");
+}
+
+/// Guards on a fence, whatever comes late.
+#[tokio::test]
+async fn a_late_commit_does_not_pass_a_fence() {
+    let (cluster, clock) = (Fake::default(), clock());
+    let engine = open(&cluster, &clock).await;
+    add(&engine, &partition("p")).await.expect("counted");
+    cluster.set_fate(|object, steps| {
+        let is_fence = steps.iter().any(|step| matches!(step, Step::SetAttribute { .. }));
+        if is_commit(object) && !is_fence { Fate::Late } else { Fate::Applied }
+    });
+    let task = tokio::spawn({
+        let engine = Arc::clone(&engine);
+        async move { add(&engine, &partition("p")).await }
+    });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    engine.fence(&partition("p").group).await.expect("fenced");
+    cluster.deliver();
+    assert_eq!(count(&engine, &partition("p")).await.0, 1);
+    cluster.clear_fate();
+    assert!(task.await.is_err(), "the task saw the fence");
+}
