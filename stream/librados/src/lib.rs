@@ -8,6 +8,15 @@
 //!    nothing happened.
 //! 5. An answer comes within the time limit, whatever the cluster does.
 
+mod connect;
+mod errno;
+mod flight;
+mod library;
+mod operate;
+mod slot;
+
+pub use connect::{Librados, Settings};
+
 use std::future::Future;
 use std::pin::Pin;
 
@@ -61,7 +70,9 @@ pub enum Step {
     Remove,
 }
 
-/// How what is stored must compare with a value.
+/// How what is stored must compare with a value. OSDs take bytes for C's `char` when they ask which is less, and where that has a
+/// sign, 0x80 comes before 0x00. So a value to be less or greater than holds bytes up to 0x7f only (others are refused), and so
+/// should what is stored, as far as the value goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Order {
     Equal,
