@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use engine::{BoxFuture, EXTENT_BYTES_MAX, Engine, ExtentError, ExtentSlice, Fault, Pin, Source, SourceError, View};
+use engine::{
+    BoxFuture, EXTENT_BYTES_MAX, Engine, ExtentError, ExtentSlice, Fault, PartitionId, Pin, Source, SourceError, View,
+};
 
 use crate::blob::body::{self, Place, Rest};
 use crate::record::{BlobHead, corrupt};
@@ -132,20 +134,72 @@ pub enum Part {
 }
 
 /// A range of stored content, read piece by piece. Holds its extents, so the version it began with is the one it ends with, whatever
-/// happens to the object meanwhile. A body of many runs is looked up as it is read, and its view held until the last.
+/// happens to the object meanwhile. A body of many runs is looked up as it is read, and its view held until the last. If the engine
+/// cannot show that any more it goes on in a later one, for as long as that has the same version; then it breaks off (`Moved`).
 pub struct ContentReader {
     engine: Arc<dyn Engine>,
     /// What is to be read next, last first.
     pieces: Vec<Piece>,
-    rest: Option<(Box<dyn View>, Box<dyn Runs>)>,
+    rest: Option<Box<Unread>>,
+}
+
+/// What has not been looked up yet.
+struct Unread {
+    partition: PartitionId,
+    view: Box<dyn View>,
+    runs: Box<dyn Runs>,
 }
 
 /// A body that is looked up as it is read.
 pub trait Runs: Send {
     fn is_empty(&self) -> bool;
 
-    /// The next parts; at least one if it is not empty.
+    /// The next parts; at least one if it is not empty. When the view moved, nothing of them is lost.
     fn parts<'a>(&'a mut self, view: &'a dyn View) -> BoxFuture<'a, Result<Vec<Part>, Fault>>;
+
+    /// Goes on in another view; false if that shows another body.
+    fn resume<'a>(&'a mut self, view: &'a dyn View) -> BoxFuture<'a, Result<bool, Fault>>;
+}
+
+/// As much of a body as is looked up at once, in extents and in bytes of records: what is read by ranges of some megabytes is looked up
+/// with the first look, and no change to the object can break it off.
+const PIECES_AHEAD: usize = 1024;
+const BYTES_AHEAD: usize = 1024 * 1024;
+
+/// How often it goes on in another view before anything was found in it.
+const VIEWS_MAX: usize = 64;
+
+impl Unread {
+    /// The next parts.
+    async fn look(&mut self, engine: &dyn Engine) -> Result<Vec<Part>, Fault> {
+        let mut parts = Vec::new();
+        let mut views = 1;
+        while !self.runs.is_empty() && has_room(&parts) {
+            match self.runs.parts(self.view.as_ref()).await {
+                Ok(more) => parts.extend(more),
+                Err(Fault::Moved) if !parts.is_empty() => break,
+                Err(Fault::Moved) if views < VIEWS_MAX => {
+                    views += 1;
+                    self.view = engine.view(&self.partition).await?;
+                    if !self.runs.resume(self.view.as_ref()).await? {
+                        return Err(Fault::Moved);
+                    }
+                }
+                Err(fault) => return Err(fault),
+            }
+        }
+        Ok(parts)
+    }
+}
+
+fn has_room(parts: &[Part]) -> bool {
+    let (mut pieces, mut bytes) = (0, 0);
+    for part in parts {
+        if let Part::Stored { value, slices, .. } = part {
+            (pieces, bytes) = (pieces + slices.len().max(1), bytes + value.len());
+        }
+    }
+    pieces < PIECES_AHEAD && bytes < BYTES_AHEAD
 }
 
 enum Piece {
@@ -164,6 +218,7 @@ impl ContentReader {
     /// `bytes` bytes from `first` of a state, which has as many.
     pub async fn open(
         engine: &Arc<dyn Engine>,
+        partition: &PartitionId,
         view: Box<dyn View>,
         place: Place,
         head: &BlobHead,
@@ -171,7 +226,8 @@ impl ContentReader {
         bytes: u64,
     ) -> Result<ContentReader, Fault> {
         if bytes > 0 && head.in_runs {
-            return ContentReader::of_runs(engine, view, Box::new(Rest::new(place, head, first, bytes))).await;
+            let rest = Rest::new(place, head, first, bytes);
+            return ContentReader::of_runs(engine, partition, view, Box::new(rest)).await;
         }
         let mut reader = ContentReader { engine: engine.clone(), pieces: Vec::new(), rest: None };
         if bytes > 0 {
@@ -183,23 +239,23 @@ impl ContentReader {
     /// The same of anything that is in runs.
     pub async fn of_runs(
         engine: &Arc<dyn Engine>,
+        partition: &PartitionId,
         view: Box<dyn View>,
         runs: Box<dyn Runs>,
     ) -> Result<ContentReader, Fault> {
-        let mut reader = ContentReader { engine: engine.clone(), pieces: Vec::new(), rest: Some((view, runs)) };
+        let rest = Some(Box::new(Unread { partition: partition.clone(), view, runs }));
+        let mut reader = ContentReader { engine: engine.clone(), pieces: Vec::new(), rest };
         reader.refill().await?;
         Ok(reader)
     }
 
     /// Looks up what comes next. Extents are pinned while the view that named them is open.
     async fn refill(&mut self) -> Result<(), Fault> {
-        if let Some((view, mut runs)) = self.rest.take() {
-            if !runs.is_empty() {
-                let parts = runs.parts(view.as_ref()).await?;
-                self.take(parts)?;
-            }
-            if !runs.is_empty() {
-                self.rest = Some((view, runs));
+        if let Some(mut unread) = self.rest.take() {
+            let parts = unread.look(self.engine.as_ref()).await?;
+            self.take(parts)?;
+            if !unread.runs.is_empty() {
+                self.rest = Some(unread);
             }
         }
         Ok(())
@@ -462,8 +518,8 @@ fn fault(error: ExtentError) -> Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use engine::GroupId;
     use engine::memory::MemoryEngine;
-    use engine::{GroupId, PartitionId};
 
     /// Parts given out two at a time, and what keeps their extents.
     struct Script {
@@ -479,6 +535,10 @@ mod tests {
         fn parts<'a>(&'a mut self, _view: &'a dyn View) -> BoxFuture<'a, Result<Vec<Part>, Fault>> {
             let rest = self.parts.split_off(self.parts.len().min(2));
             Box::pin(std::future::ready(Ok(std::mem::replace(&mut self.parts, rest))))
+        }
+
+        fn resume<'a>(&'a mut self, _view: &'a dyn View) -> BoxFuture<'a, Result<bool, Fault>> {
+            Box::pin(std::future::ready(Ok(true)))
         }
     }
 
@@ -510,7 +570,8 @@ mod tests {
         }
         let partition = PartitionId { group: GroupId(Bytes::from_static(b"g")), key: Bytes::new() };
         let view = engine.view(&partition).await.expect("a view");
-        (ContentReader::of_runs(engine, view, Box::new(Script { parts, _kept: kept })).await.expect("read"), expected)
+        let script = Box::new(Script { parts, _kept: kept });
+        (ContentReader::of_runs(engine, &partition, view, script).await.expect("read"), expected)
     }
 
     async fn read(mut reader: ContentReader) -> Vec<u8> {

@@ -3,7 +3,8 @@
 //! Last-Modified has whole seconds, so it cannot tell two writes of one second apart; an ETag must. An ETag is a number of
 //! 100 ns ticks that only grows: a write takes `max(tick drawn, old tick + 1)`, and ticks drawn by one process never repeat and
 //! never go back, across restarts and clock jumps as well. For that a ceiling is kept in the engine, always ahead of every tick
-//! handed out; a restart begins at the ceiling.
+//! handed out; a restart begins at the ceiling. An engine that several processes share draws ticks itself, by the partitions'
+//! revisions, and no ceiling is kept.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -41,30 +42,56 @@ impl fmt::Display for ETag {
 const AHEAD_TICKS: u64 = 60 * TICKS_PER_SECOND;
 
 /// Hands out ticks.
-pub(crate) struct Ticks {
+pub(crate) enum Ticks {
+    /// The engine draws them.
+    Engine,
+    Kept(KeptTicks),
+}
+
+impl Ticks {
+    pub async fn open(engine: &dyn Engine, now: Timestamp) -> Result<Ticks, Fault> {
+        match engine.draw_tick(now.ticks()) {
+            Some(_) => Ok(Ticks::Engine),
+            None => Ok(Ticks::Kept(KeptTicks::open(engine, now).await?)),
+        }
+    }
+
+    /// A tick no smaller than `now` and greater than every one drawn before.
+    pub async fn draw(&self, engine: &dyn Engine, now: Timestamp) -> Result<u64, Fault> {
+        match self {
+            Ticks::Engine => engine.draw_tick(now.ticks()).ok_or_else(|| Fault::Other {
+                doing: "drawing a tick".into(),
+                detail: "the engine did so before and does not any more".into(),
+            }),
+            Ticks::Kept(kept) => kept.draw(engine, now).await,
+        }
+    }
+}
+
+/// Ticks under a ceiling.
+pub(crate) struct KeptTicks {
     last: AtomicU64,
     ceiling: AtomicU64,
     raising: tokio::sync::Mutex<()>,
 }
 
-impl Ticks {
+impl KeptTicks {
     const FAMILY: Family = key::system::CEILING;
 
     fn partition() -> PartitionId {
         PartitionId { group: key::system_group(), key: Bytes::from_static(b"ticks") }
     }
 
-    pub async fn open(engine: &dyn Engine, now: Timestamp) -> Result<Ticks, Fault> {
+    async fn open(engine: &dyn Engine, now: Timestamp) -> Result<KeptTicks, Fault> {
         let (ceiling, _) = Self::stored(engine).await?;
         let start = now.ticks().max(ceiling);
         let ticks =
-            Ticks { last: AtomicU64::new(start), ceiling: AtomicU64::new(ceiling), raising: Default::default() };
+            KeptTicks { last: AtomicU64::new(start), ceiling: AtomicU64::new(ceiling), raising: Default::default() };
         ticks.raise(engine, start).await?;
         Ok(ticks)
     }
 
-    /// A tick no smaller than `now` and greater than every one drawn before.
-    pub async fn draw(&self, engine: &dyn Engine, now: Timestamp) -> Result<u64, Fault> {
+    async fn draw(&self, engine: &dyn Engine, now: Timestamp) -> Result<u64, Fault> {
         let next = |last: u64| now.ticks().max(last + 1);
         let before = self.last.fetch_update(Ordering::AcqRel, Ordering::Acquire, |last| Some(next(last)));
         let tick = next(before.unwrap_or_else(|last| last));

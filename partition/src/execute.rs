@@ -11,7 +11,9 @@
 //!    still be lost. The one exception are commands that say so (`Command::durability`): a batch whose writes are all of such
 //!    is *buffered*, and answered when it can be seen. `Shell::sync`, or any other commit after it, makes it durable; a crash
 //!    before takes it and all that followed it.
-//! 5. Reads that change nothing take no turn: they see one committed state and never wait for a writer.
+//! 5. Reads that change nothing take no turn: they see one committed state and never wait for a writer. Where an engine cannot show
+//!    a state for as long as a read takes (`Fault::Moved`), the read begins again, and takes the turn if that does not end.
+//! 6. The tick is drawn after the records were read, so that it is later than all that was ever in the partition, whoever wrote it.
 //!
 //! `execute` should be polled to its end (the front end never drops a request half way): a command that leads a batch commits it for
 //! the others. If a leader is torn down all the same, whoever joined its batch takes its place or is told that the outcome is unknown;
@@ -100,6 +102,23 @@ impl From<Blocked> for Failure {
     }
 }
 
+/// What a read can end with, the engine's view having moved among it.
+pub trait MayMove {
+    fn is_moved(&self) -> bool;
+}
+
+impl MayMove for Fault {
+    fn is_moved(&self) -> bool {
+        matches!(self, Fault::Moved)
+    }
+}
+
+impl MayMove for Failure {
+    fn is_moved(&self) -> bool {
+        matches!(self, Failure::Fault(fault) if fault.is_moved())
+    }
+}
+
 /// How long a request waits for others. Time is awaited by the front end alone.
 pub trait Patience: Send + Sync {
     /// Refused if it lasts too long.
@@ -133,6 +152,13 @@ pub struct Shell {
 /// How many commands one batch may carry; more wait for the next.
 const BATCH_COMMANDS_MAX: usize = 256;
 
+/// Other processes that are always faster do not keep a command for ever: then it did nothing, and its client is told to come again.
+const ATTEMPTS_MAX: usize = 1000;
+
+/// How often a read that is overtaken begins again: while writers go on, and while those of this process wait.
+const READS_WITHOUT_TURN: usize = 8;
+const READS_IN_TURN: usize = 50;
+
 impl Shell {
     pub async fn open(engine: Arc<dyn Engine>, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Result<Shell, Fault> {
         let ticks = Ticks::open(engine.as_ref(), clock.now()).await?;
@@ -144,6 +170,31 @@ impl Shell {
         self.engine.sync().await
     }
 
+    /// Reads a partition, all of it again when the engine's view moved meanwhile. A read that is overtaken again and again takes the
+    /// partition's turn, so that the writers of this process wait for it; `read` executes no command on the partition. Where
+    /// others do not let it through either it is `Moved` in the end, and the client told to come again.
+    pub async fn steadily<T, E: MayMove, F>(&self, partition: &PartitionId, read: impl Fn() -> F) -> Result<T, E>
+    where
+        F: Future<Output = Result<T, E>>,
+    {
+        for _ in 0..READS_WITHOUT_TURN {
+            match read().await {
+                Err(error) if error.is_moved() => {}
+                done => return done,
+            }
+        }
+        let line = self.turns.line(partition);
+        let _turn = line.enter().await;
+        let mut done = read().await;
+        for _ in 1..READS_IN_TURN {
+            match done {
+                Err(error) if error.is_moved() => done = read().await,
+                done => return done,
+            }
+        }
+        done
+    }
+
     async fn moment(&self) -> Result<Moment, Fault> {
         let now = self.clock.now();
         let tick = self.ticks.draw(self.engine.as_ref(), now).await?;
@@ -152,19 +203,23 @@ impl Shell {
 
     /// What is already refused before the body is sent. Not the last word: `execute` judges again.
     pub async fn admit<C: Command>(&self, command: &C) -> Result<(), Failure> {
-        let view = self.engine.view(command.partition()).await?;
-        let reader = Reader::committed(view.as_ref());
-        let records = command.load(&reader).await?;
-        reader.judge_wait()?;
-        Ok(command.check(&records, self.clock.now())?)
+        self.steadily(command.partition(), || async {
+            let view = self.engine.view(command.partition()).await?;
+            let reader = Reader::committed(view.as_ref());
+            let records = command.load(&reader).await?;
+            reader.judge_wait()?;
+            Ok(command.check(&records, self.clock.now())?)
+        })
+        .await
     }
 
     pub async fn execute<C: Command>(&self, command: &C) -> Result<C::Outcome, Failure> {
-        loop {
+        for _ in 0..ATTEMPTS_MAX {
             if let Some(outcome) = self.attempt(command).await? {
                 return Ok(outcome);
             }
         }
+        Err(Failure::Fault(Fault::Moved))
     }
 
     /// One attempt; `None` if another process was faster and it must be made again.
@@ -175,14 +230,17 @@ impl Shell {
             turn.commit(self.engine.as_ref(), command.partition()).await;
         }
 
-        let moment = self.moment().await?;
         let (records, guards) = {
             let view = self.engine.view(command.partition()).await?;
             let reader = Reader::over(view.as_ref(), &turn.open.overlay);
-            let records = command.load(&reader).await?;
+            let records = match command.load(&reader).await {
+                Err(Fault::Moved) => return Ok(None),
+                loaded => loaded?,
+            };
             reader.judge_wait()?;
             (records, reader.into_guards())
         };
+        let moment = self.moment().await?;
         let decided = command.decide(records, moment);
         let writes = match &decided {
             Ok((writes, _)) => writes.as_slice(),
@@ -263,7 +321,17 @@ impl<'a> Reader<'a> {
 
     /// At most `limit` records in key order.
     pub async fn scan(&self, family: Family, range: &KeyRange, limit: usize) -> Result<Vec<(Bytes, Record)>, Fault> {
+        let found = self.scan_pending(family, range, limit).await?;
         self.guard(Guard::Unchanged(self.view.revision()));
+        Ok(found)
+    }
+
+    async fn scan_pending(
+        &self,
+        family: Family,
+        range: &KeyRange,
+        limit: usize,
+    ) -> Result<Vec<(Bytes, Record)>, Fault> {
         let Some(overlay) = self.overlay.filter(|overlay| !overlay.is_empty()) else {
             return self.view.scan(family, range, limit).await;
         };

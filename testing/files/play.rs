@@ -25,8 +25,7 @@ pub struct Play {
 }
 
 impl Play {
-    pub async fn new(seed: u64) -> Play {
-        let world = World::new().await;
+    pub async fn new(world: World, seed: u64) -> Play {
         let answer = world.send(&Request::new("PUT share?restype=share").of(Service::File)).await;
         assert_eq!(answer.status, 201, "{}", answer.text());
         let (tree, snapshots, done) = (Tree::default(), BTreeMap::new(), Vec::new());

@@ -4,6 +4,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
+use engine::memory::MemoryEngine;
+use engine::memory::shared::SharedMemory;
 use testing::World;
 
 use crate::{count, message, queue, send, values};
@@ -13,7 +15,16 @@ const CONSUMERS: usize = 16;
 
 #[tokio::test]
 async fn each_message_goes_to_exactly_one_consumer() {
-    let world = Arc::new(World::new().await);
+    consume_all(World::new().await).await;
+}
+
+#[tokio::test]
+async fn each_message_goes_to_exactly_one_consumer_where_views_move() {
+    consume_all(World::over(Arc::new(SharedMemory::new(MemoryEngine::new()))).await).await;
+}
+
+async fn consume_all(world: World) {
+    let world = Arc::new(world);
     send(&world, queue("PUT line"), 201).await;
     let putting = (0..MESSAGES).map(|n| {
         let world = world.clone();

@@ -2,6 +2,7 @@
 
 use testing::sim::broken::Breakage;
 use testing::sim::check::Kind;
+use testing::sim::model::Rules;
 use testing::sim::run::{Problem, Settings, Summary, run};
 
 /// The seeds of the short run, in two tests so that two cores share them: 40,000 operations, half a million where they are cheap.
@@ -33,6 +34,18 @@ fn histories_are_right_first_half() {
 #[test]
 fn histories_are_right_second_half() {
     run_seeds(SEEDS / 2..SEEDS);
+}
+
+/// Gateways on an engine that they share, whose views move and which draws the ticks: the same, and no ETag is ever given twice.
+#[test]
+fn histories_are_right_where_gateways_share_an_engine() {
+    for seed in 0..SEEDS / 4 {
+        let rules = Some(Rules { etags_unique: true });
+        let settings = Settings { is_shared: true, rules, gateways: Some(3), ..Settings::new(seed, OPERATIONS) };
+        if let Err(failure) = run(&settings) {
+            panic!("{failure}");
+        }
+    }
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Long runs, and one run again.
 //!
 //! `sim --seed 17 --operations 500` repeats one; `sim --seeds 0..10000 --operations 500` searches. The first failure ends the
-//! search with its history and the command that repeats it. `--strict` holds the run to what is right and not yet true: `Rules`.
+//! search with its history and the command that repeats it. `--shared` gives each gateway its own handle on an engine whose views
+//! move. `--strict` holds the run to what is right and not yet true: `Rules`.
 
 use std::ops::Range;
 use std::process::ExitCode;
@@ -9,7 +10,7 @@ use std::process::ExitCode;
 use testing::sim::model::Rules;
 use testing::sim::run::{Settings, Summary, run};
 
-const USAGE: &str = "sim [--seed N | --seeds FROM..TO] [--operations N] [--gateways N] [--strict]";
+const USAGE: &str = "sim [--seed N | --seeds FROM..TO] [--operations N] [--gateways N] [--shared] [--strict]";
 
 fn main() -> ExitCode {
     let asked = match parse(std::env::args().skip(1)) {
@@ -46,6 +47,10 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Asked, String> {
     while let Some(word) = words.next() {
         if word == "--strict" {
             asked.settings.rules = Some(Rules { etags_unique: true });
+            continue;
+        }
+        if word == "--shared" {
+            asked.settings.is_shared = true;
             continue;
         }
         let value = words.next().ok_or(format!("{word} needs a value"))?;

@@ -69,6 +69,11 @@ impl Context<'_> {
                 tracing::error!(request = %self.id, "refused a write: the disk is full");
                 self.refusal(ErrorCode::ServerBusy.into())
             }
+            // Nothing is wrong, and nothing was done: others were faster every time.
+            Failure::Fault(engine::Fault::Moved) => {
+                tracing::warn!(request = %self.id, "gave up: the partition changes all the time");
+                self.refusal(ErrorCode::ServerBusy.into())
+            }
             Failure::Fault(fault) => {
                 tracing::error!(request = %self.id, %fault, "storage failed");
                 self.refusal(ErrorCode::InternalError.into())

@@ -84,6 +84,11 @@ impl From<Error> for Status {
         match error {
             Error::Refused(refused) => refused.into(),
             Error::Gone => Status::NETWORK_NAME_DELETED,
+            // Nothing is wrong, and nothing was done: others were faster every time.
+            Error::Fault(engine::Fault::Moved) => {
+                tracing::warn!("gave up: the partition changes all the time");
+                Status::INSUFFICIENT_RESOURCES
+            }
             Error::Fault(fault) => {
                 tracing::error!(%fault, "storage failed");
                 match fault {

@@ -10,7 +10,9 @@ use std::ops::Bound;
 use bytes::{BufMut, Bytes, BytesMut};
 use engine::{BoxFuture, ExtentSlice, Family, Fault, KeyRange, Record, View, Write};
 
+use super::state::load_head;
 use crate::content::{Content, Part, Runs};
+use crate::etag::ETag;
 use crate::execute::Reader;
 use crate::key::{after_prefix, container};
 use crate::record::{BlobHead, corrupt};
@@ -303,13 +305,24 @@ pub struct Rest {
     last: u64,
     after: Bound<u64>,
     has_holes: bool,
+    /// Whose body it is.
+    etag: ETag,
 }
 
 impl Rest {
     /// `bytes` bytes from `first`, more than none, of a body in runs.
     pub fn new(place: Place, head: &BlobHead, first: u64, bytes: u64) -> Rest {
         let has_holes = head.kind.is_page();
-        Rest { place, next: first, last: first + bytes - 1, after: Bound::Included(first), has_holes }
+        let (last, after) = (first + bytes - 1, Bound::Included(first));
+        Rest { place, next: first, last, after, has_holes, etag: head.etag }
+    }
+
+    /// Every write of a body moves the ETag; a past state never changes, but may go.
+    async fn is_in(&self, view: &dyn View) -> Result<bool, Fault> {
+        if self.place != Place::CURRENT {
+            return Ok(view.get(container::PAST, &self.place.prefix).await?.is_some());
+        }
+        Ok(load_head(&Reader::committed(view)).await?.is_some_and(|head| head.etag == self.etag))
     }
 
     async fn next_parts(&mut self, view: &dyn View) -> Result<Vec<Part>, Fault> {
@@ -355,6 +368,10 @@ impl Runs for Rest {
 
     fn parts<'a>(&'a mut self, view: &'a dyn View) -> BoxFuture<'a, Result<Vec<Part>, Fault>> {
         Box::pin(self.next_parts(view))
+    }
+
+    fn resume<'a>(&'a mut self, view: &'a dyn View) -> BoxFuture<'a, Result<bool, Fault>> {
+        Box::pin(self.is_in(view))
     }
 }
 

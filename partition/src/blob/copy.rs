@@ -132,13 +132,23 @@ pub async fn take(
     is_put: bool,
 ) -> Result<Taken, Failure> {
     let partition = key::blob_partition(group, blob);
-    let view = shell.engine.view(&partition).await?;
+    shell.steadily(&partition, || take_from(shell, &partition, which, expectation, is_put)).await
+}
+
+async fn take_from(
+    shell: &Shell,
+    partition: &PartitionId,
+    which: Which,
+    expectation: &SourceExpectation,
+    is_put: bool,
+) -> Result<Taken, Failure> {
+    let view = shell.engine.view(partition).await?;
     let state = find(view.as_ref(), which, expectation, shell.clock.now()).await?;
     let (is_append, is_page) = (matches!(state.head.kind, BlobKind::Append { .. }), state.head.kind.is_page());
     if is_append || is_put && is_page {
         // Many small runs become few large ones, and what no page was written to becomes zeros.
         let (head, bytes) = (state.head.clone(), state.head.content_bytes);
-        let reader = ContentReader::open(&shell.engine, view, state.place, &head, 0, bytes).await?;
+        let reader = ContentReader::open(&shell.engine, partition, view, state.place, &head, 0, bytes).await?;
         let content = reader.share(bytes, true).await?;
         let (_, slices) = content.stored();
         return Ok(Taken { head, runs: body::runs(&slices), blocks: None, _pins: content.pins() });
@@ -158,12 +168,15 @@ pub async fn open(
     range: Option<Range>,
 ) -> Result<(BlobHead, u64, ContentReader), Failure> {
     let partition = key::blob_partition(group, blob);
-    let view = shell.engine.view(&partition).await?;
-    let state = find(view.as_ref(), which, expectation, shell.clock.now()).await?;
-    let part = range.map(|range| range.within(state.head.content_bytes)).transpose()?;
-    let (first, bytes) = part.map_or((0, state.head.content_bytes), |part| (part.first, part.bytes()));
-    let reader = ContentReader::open(&shell.engine, view, state.place, &state.head, first, bytes).await?;
-    Ok((state.head, bytes, reader))
+    let open = || async {
+        let view = shell.engine.view(&partition).await?;
+        let State { head, place, .. } = find(view.as_ref(), which, expectation, shell.clock.now()).await?;
+        let part = range.map(|range| range.within(head.content_bytes)).transpose()?;
+        let (first, bytes) = part.map_or((0, head.content_bytes), |part| (part.first, part.bytes()));
+        let reader = ContentReader::open(&shell.engine, &partition, view, place, &head, first, bytes).await?;
+        Ok((head, bytes, reader))
+    };
+    shell.steadily(&partition, open).await
 }
 
 async fn load_content(reader: &Reader<'_>, state: &State) -> Result<(Vec<Run>, Option<Bytes>), Fault> {

@@ -12,7 +12,7 @@ use std::ops::Bound;
 use bytes::Bytes;
 use contract::ErrorCode;
 use contract::names::{AccountName, BlobName, ContainerName};
-use engine::{Engine, Family, Fault, GroupId, GroupRange, KeyRange, Row, ScanStart, Write};
+use engine::{Engine, Family, Fault, GroupId, GroupRange, KeyRange, PartitionId, Row, ScanStart, Write};
 use env::Timestamp;
 
 use super::container::{self, Found};
@@ -213,7 +213,17 @@ async fn states(
     now: Timestamp,
 ) -> Result<Vec<(u64, bool, BlobHead)>, Failure> {
     let Ok(name) = BlobName::parse(blob) else { return Ok(Vec::new()) };
-    let view = shell.engine.view(&key::blob_partition(group, &name)).await?;
+    let partition = key::blob_partition(group, &name);
+    shell.steadily(&partition, || states_in(shell, &partition, has_past, now)).await
+}
+
+async fn states_in(
+    shell: &Shell,
+    partition: &PartitionId,
+    has_past: bool,
+    now: Timestamp,
+) -> Result<Vec<(u64, bool, BlobHead)>, Failure> {
+    let view = shell.engine.view(partition).await?;
     let reader = Reader::committed(view.as_ref());
     let mut states = Vec::new();
     if has_past {

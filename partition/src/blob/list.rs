@@ -193,7 +193,17 @@ async fn states(
     wanted: usize,
 ) -> Result<Vec<(Bytes, ListedBlob)>, Fault> {
     let partition = PartitionId { group: container.group.clone(), key: partition };
-    let view = shell.engine.view(&partition).await?;
+    shell.steadily(&partition, || states_in(shell, &partition, from.clone(), beside, wanted)).await
+}
+
+async fn states_in(
+    shell: &Shell,
+    partition: &PartitionId,
+    from: Bytes,
+    beside: Beside,
+    wanted: usize,
+) -> Result<Vec<(Bytes, ListedBlob)>, Fault> {
+    let view = shell.engine.view(partition).await?;
     let (reader, now) = (Reader::committed(view.as_ref()), shell.clock.now());
     let head = load_head(&reader).await?.filter(|head| head.is_there(now));
     let mut found = Vec::new();

@@ -297,7 +297,17 @@ pub async fn list(
     query: PageQuery,
     expectation: &Expectation,
 ) -> Result<PageList, Failure> {
-    let view = shell.engine.view(&key::blob_partition(group, blob)).await?;
+    let partition = key::blob_partition(group, blob);
+    shell.steadily(&partition, || list_in(shell, &partition, query, expectation)).await
+}
+
+async fn list_in(
+    shell: &Shell,
+    partition: &PartitionId,
+    query: PageQuery,
+    expectation: &Expectation,
+) -> Result<PageList, Failure> {
+    let view = shell.engine.view(partition).await?;
     let reader = Reader::committed(view.as_ref());
     let state = load_state(&reader, query.which).await?;
     expectation.judge(state.as_ref().map(|state| state.head.current()), shell.clock.now())?;

@@ -65,8 +65,12 @@ pub async fn properties(
     expectation: &Expectation,
 ) -> Result<State, Failure> {
     let partition = key::blob_partition(group, blob);
-    let view = shell.engine.view(&partition).await?;
-    load(view.as_ref(), which, expectation, shell.clock.now()).await
+    shell
+        .steadily(&partition, || async {
+            let view = shell.engine.view(&partition).await?;
+            load(view.as_ref(), which, expectation, shell.clock.now()).await
+        })
+        .await
 }
 
 /// Get Blob: the head and the content of the same version.
@@ -79,12 +83,16 @@ pub async fn content(
     range: Option<Range>,
 ) -> Result<(State, Option<Part>, ContentReader), Failure> {
     let partition = key::blob_partition(group, blob);
-    let view = shell.engine.view(&partition).await?;
-    let state = load(view.as_ref(), which, expectation, shell.clock.now()).await?;
-    let part = range.map(|range| range.within(state.head.content_bytes)).transpose()?;
-    let (offset, bytes) = part.map_or((0, state.head.content_bytes), |part| (part.first, part.bytes()));
-    let reader = ContentReader::open(&shell.engine, view, state.place.clone(), &state.head, offset, bytes).await?;
-    Ok((state, part, reader))
+    let open = || async {
+        let view = shell.engine.view(&partition).await?;
+        let state = load(view.as_ref(), which, expectation, shell.clock.now()).await?;
+        let part = range.map(|range| range.within(state.head.content_bytes)).transpose()?;
+        let (offset, bytes) = part.map_or((0, state.head.content_bytes), |part| (part.first, part.bytes()));
+        let (engine, place) = (&shell.engine, state.place.clone());
+        let reader = ContentReader::open(engine, &partition, view, place, &state.head, offset, bytes).await?;
+        Ok((state, part, reader))
+    };
+    shell.steadily(&partition, open).await
 }
 
 #[cfg(test)]

@@ -367,7 +367,16 @@ pub async fn blocks(
     expectation: &Expectation,
 ) -> Result<Blocks, Failure> {
     let partition = key::blob_partition(group, blob);
-    let view = shell.engine.view(&partition).await?;
+    shell.steadily(&partition, || blocks_in(shell, &partition, which, expectation)).await
+}
+
+async fn blocks_in(
+    shell: &Shell,
+    partition: &PartitionId,
+    which: Which,
+    expectation: &Expectation,
+) -> Result<Blocks, Failure> {
+    let view = shell.engine.view(partition).await?;
     let reader = Reader::committed(view.as_ref());
     let (state, now) = (load_state(&reader, which).await?, shell.clock.now());
     let staged = if which == Which::Current { Staged::load(&reader).await? } else { Staged::default() };

@@ -15,6 +15,8 @@ use tokio::task::yield_now;
 
 use super::*;
 
+mod shared;
+
 const COUNTER: Family = Family(1);
 
 /// Passes everything on; commits wait for the gate, and may be made to fail.

@@ -7,12 +7,15 @@
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use engine::{BoxFuture, ExtentSlice, Fault, View};
 
+use super::share::sees;
+use super::tree::find_node;
 use super::versions::{At, Edit, Versioned, Walk};
 use crate::blob::body::{RUN_SLICES_MAX, cut_slices, held_bytes};
 use crate::content::{Content, Part, Runs};
+use crate::etag::ETag;
 use crate::execute::Reader;
 use crate::key::share;
-use crate::record::{Node, NodeKind, ShareState, corrupt};
+use crate::record::{FileId, Node, NodeKind, ShareState, corrupt};
 
 /// Runs asked of the engine at once: few at first, for a small range of a file in many small runs meets one or two of them.
 const RUNS_AT_FIRST: usize = 2;
@@ -241,8 +244,42 @@ impl RunWalk {
     }
 }
 
+/// The content of a file, as it is or was.
+#[derive(Clone, Copy, Debug)]
+pub struct Body {
+    at: At,
+    file: FileId,
+    etag: ETag,
+    id: u64,
+}
+
+impl Body {
+    /// Of a file, and how many bytes it has; `None` for a directory.
+    pub fn of(at: At, node: &Node) -> Option<(Body, u64)> {
+        let NodeKind::File { bytes, body: id } = node.kind else { return None };
+        Some((Body { at, file: node.id, etag: node.etag, id }, bytes))
+    }
+
+    /// The runs that lie in part or whole between `first` and `last`.
+    pub fn runs(&self, first: u64, last: u64) -> RunWalk {
+        RunWalk::new(self.at, self.id, first, last)
+    }
+
+    /// Every write moves the ETag; what a snapshot sees stays for as long as the snapshot.
+    async fn is_in(&self, view: &dyn View) -> Result<bool, Fault> {
+        match self.at {
+            At::Generation(generation) => sees(view, generation).await,
+            At::Now => {
+                let found = find_node(&Reader::committed(view), self.file).await?;
+                Ok(found.is_some_and(|(node, _)| node.etag == self.etag))
+            }
+        }
+    }
+}
+
 /// What is left to read of a file.
 pub struct Rest {
+    of: Body,
     walk: RunWalk,
     /// The next offset.
     next: u64,
@@ -252,17 +289,22 @@ pub struct Rest {
 
 impl Rest {
     /// `count` bytes from `first`.
-    pub fn new(at: At, body: u64, first: u64, count: u64) -> Rest {
+    pub fn new(of: Body, first: u64, count: u64) -> Rest {
         let end = first + count;
-        Rest { walk: RunWalk::new(at, body, first, end.saturating_sub(1)), next: first, end }
+        Rest { of, walk: of.runs(first, end.saturating_sub(1)), next: first, end }
     }
 
     async fn next_parts(&mut self, view: &dyn View) -> Result<Vec<Part>, Fault> {
         let mut parts = Vec::new();
         while parts.len() < RUNS_AT_ONCE && self.next < self.end {
-            let Some(run) = self.walk.next(view).await? else {
-                self.hole_before(self.end, &mut parts);
-                break;
+            let run = match self.walk.next(view).await {
+                Ok(Some(run)) => run,
+                Ok(None) => {
+                    self.hole_before(self.end, &mut parts);
+                    break;
+                }
+                Err(Fault::Moved) if !parts.is_empty() => break,
+                Err(fault) => return Err(fault),
             };
             self.hole_before(run.begin, &mut parts);
             let end = (run.end + 1).min(self.end);
@@ -288,5 +330,11 @@ impl Runs for Rest {
 
     fn parts<'a>(&'a mut self, view: &'a dyn View) -> BoxFuture<'a, Result<Vec<Part>, Fault>> {
         Box::pin(self.next_parts(view))
+    }
+
+    /// What was read ahead may lie elsewhere in the new view: it is read again.
+    fn resume<'a>(&'a mut self, view: &'a dyn View) -> BoxFuture<'a, Result<bool, Fault>> {
+        self.walk = self.of.runs(self.next, self.end.saturating_sub(1));
+        Box::pin(async move { self.of.is_in(view).await })
     }
 }

@@ -165,8 +165,11 @@ pub async fn copy(
 
 /// What is at the destination already.
 async fn there(shell: &Shell, NewFile { target, .. }: &NewFile) -> Result<Option<FileId>, Failure> {
-    let view = shell.engine.view(target.partition()).await?;
-    let place = tree::find(&Reader::committed(view.as_ref()), target.share(), &target.path).await?;
+    let find = || async {
+        let view = shell.engine.view(target.partition()).await?;
+        tree::find(&Reader::committed(view.as_ref()), target.share(), &target.path).await
+    };
+    let place = shell.steadily(target.partition(), find).await?;
     Ok(place.node().map(|node| node.id))
 }
 

@@ -14,7 +14,7 @@ pub mod write;
 use engine::{Fault, Write};
 
 use super::opens::Conflict;
-use crate::execute::Failure;
+use crate::execute::{Failure, MayMove};
 
 /// Why a handle was not given, or did not do what it was asked to.
 #[derive(Debug)]
@@ -60,6 +60,12 @@ pub enum Error {
     /// The share went away.
     Gone,
     Fault(Fault),
+}
+
+impl MayMove for Error {
+    fn is_moved(&self) -> bool {
+        matches!(self, Error::Fault(fault) if fault.is_moved())
+    }
 }
 
 impl From<Refused> for Error {

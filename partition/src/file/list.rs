@@ -6,7 +6,7 @@ use contract::ErrorCode;
 use contract::names::{FilePath, fold};
 use engine::{Fault, View};
 
-use super::read::{Looked, look};
+use super::read::{Looked, begin};
 use super::share;
 use super::tree::node_key;
 use super::versions::{At, Walk, get_at};
@@ -40,7 +40,17 @@ pub async fn list(
     expectation: &Expectation,
     listing: &Listing,
 ) -> Result<Listed, Failure> {
-    let Looked { view, found } = look(shell, share, path, expectation).await?;
+    share.steadily(shell, || list_once(shell, share, path, expectation, listing)).await
+}
+
+async fn list_once(
+    shell: &Shell,
+    share: &share::Found,
+    path: &FilePath,
+    expectation: &Expectation,
+    listing: &Listing,
+) -> Result<Listed, Failure> {
+    let Looked { view, found } = begin(shell, share, path, expectation).await?;
     let directory = found.node;
     if !directory.is_directory() {
         return Err(ErrorCode::ResourceNotFound.into());

@@ -187,7 +187,11 @@ impl Command for AbortCopy {
 
 /// Is the copy still wanted?
 pub async fn is_pending(shell: &Shell, group: &GroupId, id: Id) -> Result<bool, Failure> {
-    let view = shell.engine.view(&key::tree_partition(group)).await?;
-    let destination = load_destination(&Reader::committed(view.as_ref()), id).await?;
+    let partition = key::tree_partition(group);
+    let find = || async {
+        let view = shell.engine.view(&partition).await?;
+        load_destination(&Reader::committed(view.as_ref()), id).await
+    };
+    let destination = shell.steadily(&partition, find).await?;
     Ok(must_be_pending(destination.and_then(|(_, node, _)| node.copy).as_ref(), id).is_ok())
 }

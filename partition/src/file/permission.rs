@@ -52,8 +52,11 @@ async fn descriptor(shell: &Shell, share: &Found, key: PermissionKey) -> Result<
     if let Some((_, descriptor)) = defaults.into_iter().find(|(known, _)| *known == key) {
         return Ok(Some(descriptor.clone()));
     }
-    let view = share.view(shell).await?;
-    let Some(record) = view.get(key::share::PERMISSION, &permission_key(key)).await? else { return Ok(None) };
+    let read = || async {
+        let view = share.view(shell).await?;
+        Ok::<_, Failure>(view.get(key::share::PERMISSION, &permission_key(key)).await?)
+    };
+    let Some(record) = share.steadily(shell, read).await? else { return Ok(None) };
     let descriptor = SecurityDescriptor::parse_binary(&record.value);
     Ok(Some(descriptor.ok_or_else(|| corrupt("a security descriptor", &record.value))?))
 }

@@ -5,7 +5,7 @@ use contract::names::FilePath;
 use engine::{Fault, View};
 
 use super::body::{Run, RunWalk};
-use super::read::{Looked, look};
+use super::read::{Looked, begin};
 use super::share;
 use super::tree::{find_at, node_key};
 use super::versions::{At, get_at};
@@ -50,7 +50,17 @@ pub async fn list(
     expectation: &Expectation,
     query: RangeQuery,
 ) -> Result<RangeList, Failure> {
-    let Looked { view, found } = look(shell, share, path, expectation).await?;
+    share.steadily(shell, || list_once(shell, share, path, expectation, query)).await
+}
+
+async fn list_once(
+    shell: &Shell,
+    share: &share::Found,
+    path: &FilePath,
+    expectation: &Expectation,
+    query: RangeQuery,
+) -> Result<RangeList, Failure> {
+    let Looked { view, found } = begin(shell, share, path, expectation).await?;
     let node = found.node;
     let NodeKind::File { bytes, body } = node.kind else { return Err(ErrorCode::ResourceNotFound.into()) };
     let before = match query.since {

@@ -1,10 +1,10 @@
 //! Reads of files and directories: one committed version, to its last byte (promise E2).
 
+use contract::ErrorCode;
 use contract::names::FilePath;
-use contract::{ErrorCode, Refusal};
 use engine::View;
 
-use super::body::Rest;
+use super::body::{Body, Rest};
 use super::opens::{ByteRange, RestAccess};
 use super::share;
 use super::target::{access, judge_kind, judge_lease, must_be_there};
@@ -14,16 +14,26 @@ use crate::blob::read::{Part, Range};
 use crate::checks::Expectation;
 use crate::content::ContentReader;
 use crate::execute::{Failure, Shell};
-use crate::record::{Node, NodeKind};
+use crate::record::Node;
 
 /// Something as a request that only looks at it found it.
-pub struct Looked {
+pub(super) struct Looked {
     pub view: Box<dyn View>,
     pub found: Found,
 }
 
-/// Get Properties and Get Metadata, and the beginning of every other read.
+/// Get Properties and Get Metadata.
 pub async fn look(
+    shell: &Shell,
+    share: &share::Found,
+    path: &FilePath,
+    expectation: &Expectation,
+) -> Result<Found, Failure> {
+    share.steadily(shell, || async { Ok(begin(shell, share, path, expectation).await?.found) }).await
+}
+
+/// The beginning of every other read.
+pub(super) async fn begin(
     shell: &Shell,
     share: &share::Found,
     path: &FilePath,
@@ -55,10 +65,13 @@ async fn look_as(
 
 /// What is at a path, whatever it is and whoever has it open.
 pub async fn find(shell: &Shell, share: &share::Found, path: &FilePath) -> Result<Found, Failure> {
-    let view = share.view(shell).await?;
-    let place = find_at(view.as_ref(), share.at, &share.head, path).await?;
-    must_be_there(&place)?;
-    Ok(place.found().ok_or(ErrorCode::ResourceNotFound)?)
+    let find = || async {
+        let view = share.view(shell).await?;
+        let place = find_at(view.as_ref(), share.at, &share.head, path).await?;
+        must_be_there(&place)?;
+        Ok(place.found().ok_or(ErrorCode::ResourceNotFound)?)
+    };
+    share.steadily(shell, find).await
 }
 
 /// Get File: the file and its content, of the same version.
@@ -73,13 +86,14 @@ pub async fn content(
         offset: range.first,
         length: range.last.map_or(u64::MAX - range.first, |last| (last - range.first).saturating_add(1)),
     });
-    let Looked { view, found } = look_as(shell, share, path, expectation, |_| RestAccess::Read(read)).await?;
-    let NodeKind::File { bytes, body } = found.node.kind else {
-        return Err(Refusal::from(ErrorCode::ResourceNotFound).into());
+    let open = || async {
+        let Looked { view, found } = look_as(shell, share, path, expectation, |_| RestAccess::Read(read)).await?;
+        let (body, bytes) = Body::of(share.at, &found.node).ok_or(ErrorCode::ResourceNotFound)?;
+        let part = range.map(|range| range.within(bytes)).transpose()?;
+        let (first, count) = part.map_or((0, bytes), |part| (part.first, part.bytes()));
+        let rest = Box::new(Rest::new(body, first, count));
+        let reader = ContentReader::of_runs(&shell.engine, &share.tree(), view, rest).await?;
+        Ok((found, part, reader))
     };
-    let part = range.map(|range| range.within(bytes)).transpose()?;
-    let (first, count) = part.map_or((0, bytes), |part| (part.first, part.bytes()));
-    let rest = Rest::new(share.at, body, first, count);
-    let reader = ContentReader::of_runs(&shell.engine, view, Box::new(rest)).await?;
-    Ok((found, part, reader))
+    share.steadily(shell, open).await
 }

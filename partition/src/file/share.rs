@@ -17,7 +17,7 @@ use crate::checks::Expectation;
 use crate::condition::Current;
 use crate::directory::{self, Named, load, put};
 use crate::etag::ETag;
-use crate::execute::{Command, Failure, Moment, Reader, Shell};
+use crate::execute::{Command, Failure, MayMove, Moment, Reader, Shell};
 use crate::gate::Held;
 use crate::kept::{Keepable, set_aside};
 use crate::key;
@@ -82,9 +82,21 @@ impl Found {
         &self.named.group
     }
 
+    pub fn tree(&self) -> PartitionId {
+        key::tree_partition(self.group())
+    }
+
+    /// Reads the tree, again if it changed meanwhile: `Shell::steadily`.
+    pub async fn steadily<T, E: MayMove, F>(&self, shell: &Shell, read: impl Fn() -> F) -> Result<T, E>
+    where
+        F: Future<Output = Result<T, E>>,
+    {
+        shell.steadily(&self.tree(), read).await
+    }
+
     /// The tree in one state. One that the snapshot has been deleted from may lack what the snapshot alone saw.
     pub async fn view(&self, shell: &Shell) -> Result<Box<dyn View>, Failure> {
-        let view = shell.engine.view(&key::tree_partition(self.group())).await?;
+        let view = shell.engine.view(&self.tree()).await?;
         match self.at {
             At::Generation(asked) if !sees(view.as_ref(), asked).await? => Err(ErrorCode::ShareSnapshotNotFound.into()),
             _ => Ok(view),

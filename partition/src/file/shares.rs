@@ -2,6 +2,7 @@
 
 use contract::Service;
 use contract::names::AccountName;
+use engine::Fault;
 use env::Timestamp;
 
 use super::snapshot::load_all;
@@ -102,13 +103,19 @@ async fn with_snapshots(
     if !is_asked || head.snapshots == 0 {
         return Ok(vec![ListedShare { name, head, what: What::Share }]);
     }
-    let view = shell.engine.view(&key::named_partition(Service::File, account, &name)).await?;
-    let reader = Reader::committed(view.as_ref());
+    let partition = key::named_partition(Service::File, account, &name);
+    let read = || async {
+        let view = shell.engine.view(&partition).await?;
+        let reader = Reader::committed(view.as_ref());
+        let Some(head) = directory::load::<ShareHead>(&reader).await? else { return Ok::<_, Fault>(None) };
+        let snapshots = load_all(&reader, head.incarnation).await?;
+        Ok(Some((head, snapshots)))
+    };
     // Deleted meanwhile.
-    let Some(head) = directory::load::<ShareHead>(&reader).await? else { return Ok(Vec::new()) };
+    let Some((head, snapshots)) = shell.steadily(&partition, read).await? else { return Ok(Vec::new()) };
     let listed =
         |(taken, ShareSnapshot { head, .. })| ListedShare { name: name.clone(), head, what: What::Snapshot(taken) };
-    let mut all: Vec<ListedShare> = load_all(&reader, head.incarnation).await?.into_iter().map(listed).collect();
+    let mut all: Vec<ListedShare> = snapshots.into_iter().map(listed).collect();
     all.push(ListedShare { name, head, what: What::Share });
     Ok(all)
 }

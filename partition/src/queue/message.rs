@@ -564,12 +564,13 @@ pub async fn peek(shell: &Shell, queue: Queue<'_>, wanted: usize) -> Result<Vec<
 async fn look(shell: &Shell, partition: PartitionId, now: Timestamp, wanted: usize) -> Result<Vec<Received>, Failure> {
     let sweep = Sweep { partition, now };
     loop {
-        let walk = {
+        let read = || async {
             let view = shell.engine.view(&sweep.partition).await?;
             let reader = Reader::committed(view.as_ref());
             let state = load_state(&reader).await?;
-            walk(&reader, &state, now, wanted).await?
+            walk(&reader, &state, now, wanted).await
         };
+        let walk = shell.steadily(&sweep.partition, read).await?;
         if !walk.cut {
             return Ok(walk.alive.into_iter().map(|(_, received)| received).collect());
         }

@@ -60,11 +60,7 @@ pub async fn query(shell: &Shell, table: &Found, query: &Query) -> Result<Page, 
         table,
         query,
         page: Page { entities: Vec::new(), next: None },
-        rows_read: 0,
-        bytes_read: 0,
-        bytes_kept: 0,
-        largest_row: 1,
-        step: STEP_ROWS_MIN,
+        count: Count { entities: 0, rows_read: 0, bytes_read: 0, bytes_kept: 0, largest_row: 1, step: STEP_ROWS_MIN },
     };
     for (partitions, rows) in keys.spans() {
         let more = match partitions.only() {
@@ -84,6 +80,13 @@ struct Reading<'a> {
     table: &'a Found,
     query: &'a Query,
     page: Page,
+    count: Count,
+}
+
+/// What a page holds so far, and what it cost.
+#[derive(Clone, Copy)]
+struct Count {
+    entities: usize,
     rows_read: usize,
     bytes_read: usize,
     bytes_kept: usize,
@@ -92,10 +95,22 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// False once the page has its end.
+    /// False once the page has its end. What the page shows of a partition is of one moment, so it is read aside, and if need be again.
     async fn read_partition(&mut self, partition: &[u8], rows: &Rows) -> Result<bool, Fault> {
         let id = engine::PartitionId { group: self.table.group.clone(), key: Bytes::copy_from_slice(partition) };
-        let view = self.shell.engine.view(&id).await?;
+        let read = || async {
+            let mut aside = Reading { page: Page { entities: Vec::new(), next: None }, ..*self };
+            let more = aside.read_once(&id, rows).await?;
+            Ok::<_, Fault>((aside.page, aside.count, more))
+        };
+        let (page, count, more) = self.shell.steadily(&id, read).await?;
+        self.page.entities.extend(page.entities);
+        (self.page.next, self.count) = (page.next, count);
+        Ok(more)
+    }
+
+    async fn read_once(&mut self, id: &engine::PartitionId, rows: &Rows) -> Result<bool, Fault> {
+        let (view, partition) = (self.shell.engine.view(id).await?, id.key.as_ref());
         for span in rows.spans() {
             if let Some(row) = span.only() {
                 if let Some(record) = view.get(table::ENTITY, row).await?
@@ -159,13 +174,13 @@ impl Reading<'_> {
     }
 
     fn next_step(&mut self) -> usize {
-        let fits = (STEP_BYTES / self.largest_row).max(1);
-        let mut step = self.step.min(fits);
+        let fits = (STEP_BYTES / self.count.largest_row).max(1);
+        let mut step = self.count.step.min(fits);
         if self.query.filter.is_none() {
             // Every row is shown, and one more tells where to go on.
-            step = step.min(self.query.results_max + 1 - self.page.entities.len());
+            step = step.min(self.query.results_max + 1 - self.count.entities);
         }
-        self.step = (self.step * 2).min(STEP_ROWS_MAX);
+        self.count.step = (self.count.step * 2).min(STEP_ROWS_MAX);
         step
     }
 
@@ -181,18 +196,18 @@ impl Reading<'_> {
     /// Shows the row if it matches. False if there is no room for it: then the page ends before it.
     fn take(&mut self, partition: &[u8], row: &[u8], record: Record) -> Result<bool, Fault> {
         let (partition_key, row_key) = (text(partition)?, text(row)?);
-        let is_full = self.page.entities.len() >= self.query.results_max
-            || self.rows_read >= READ_ROWS_MAX
-            || self.bytes_read >= READ_BYTES_MAX
-            || self.bytes_kept >= KEPT_BYTES_MAX;
+        let is_full = self.count.entities >= self.query.results_max
+            || self.count.rows_read >= READ_ROWS_MAX
+            || self.count.bytes_read >= READ_BYTES_MAX
+            || self.count.bytes_kept >= KEPT_BYTES_MAX;
         if is_full {
             self.page.next = Some((partition_key.to_string(), row_key.to_string()));
             return Ok(false);
         }
         let bytes = partition.len() + row.len() + record.value.len();
-        self.rows_read += 1;
-        self.bytes_read += bytes;
-        self.largest_row = self.largest_row.max(bytes);
+        self.count.rows_read += 1;
+        self.count.bytes_read += bytes;
+        self.count.largest_row = self.count.largest_row.max(bytes);
         let stored = StoredEntity::decode(record.value)?;
         let matches = self.query.filter.as_ref().is_none_or(|filter| {
             filter.matches(|name| match name {
@@ -203,7 +218,8 @@ impl Reading<'_> {
             })
         });
         if matches {
-            self.bytes_kept += bytes;
+            self.count.bytes_kept += bytes;
+            self.count.entities += 1;
             let (partition_key, row_key) = (partition_key.to_string(), row_key.to_string());
             self.page.entities.push(Entity { partition_key, row_key, stored });
         }

@@ -123,6 +123,11 @@ impl FaultyEngine {
         FaultyEngine { inner, whims: Arc::new(Whims { pace, state }) }
     }
 
+    /// The same whims over another handle on what is stored.
+    pub fn over(&self, inner: Arc<dyn Engine>) -> FaultyEngine {
+        FaultyEngine { inner, whims: self.whims.clone() }
+    }
+
     pub fn set_faults(&self, to: Faults) {
         let mut state = self.whims.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         state.1 = to;
@@ -240,6 +245,10 @@ impl Engine for FaultyEngine {
             self.whims.dawdle().await;
             self.whims.strikes(|faults| faults.fence)
         })
+    }
+
+    fn draw_tick(&self, now: u64) -> Option<u64> {
+        self.inner.draw_tick(now)
     }
 }
 

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use contract::Service;
 use contract::names::AccountName;
 use engine::memory::MemoryEngine;
+use engine::memory::shared::SharedMemory;
 use engine::{Engine, GroupRange, ScanStart};
 use env::{Clock, ScriptedClock, ScriptedIds, Timestamp};
 
@@ -105,11 +106,13 @@ pub struct Settings {
     /// Instead of what the plan says.
     pub gateways: Option<usize>,
     pub rules: Option<Rules>,
+    /// Each gateway has a handle of its own on an engine whose views move.
+    pub is_shared: bool,
 }
 
 impl Settings {
     pub fn new(seed: u64, operations: u64) -> Settings {
-        Settings { seed, operations, breakage: None, gateways: None, rules: None }
+        Settings { seed, operations, breakage: None, gateways: None, rules: None, is_shared: false }
     }
 }
 
@@ -190,7 +193,7 @@ impl fmt::Display for Failure {
             Problem::Violation(violation) => writeln!(f, "{violation}")?,
             problem => writeln!(f, "{problem:?}")?,
         }
-        let Settings { seed, operations, gateways, rules, breakage } = &self.settings;
+        let Settings { seed, operations, gateways, rules, breakage, is_shared } = &self.settings;
         writeln!(
             f,
             "Seed {seed}{}. Again:",
@@ -199,6 +202,9 @@ impl fmt::Display for Failure {
         write!(f, "  cargo run --release -p lazuli-testing --bin sim -- --seed {seed} --operations {operations}")?;
         if let Some(gateways) = gateways {
             write!(f, " --gateways {gateways}")?;
+        }
+        if *is_shared {
+            write!(f, " --shared")?;
         }
         if rules.is_some() { write!(f, " --strict") } else { Ok(()) }
     }
@@ -240,7 +246,7 @@ pub fn run(settings: &Settings) -> Result<Summary, Box<Failure>> {
     });
 
     let mut weather = Weather::new(&sim, chance.fork());
-    let scenario = scenario(sim.clone(), engine.clone(), memory.clone(), chance.fork());
+    let scenario = scenario(sim.clone(), engine.clone(), memory.clone(), settings.is_shared, chance.fork());
     let ran = executor.run(scenario, |step| weather.change(&sim, step));
     sim.gateways.take();
 
@@ -279,13 +285,16 @@ fn account_sas() -> Vec<(String, String)> {
 }
 
 /// The clients' whole life, and what is found after it.
-async fn scenario(sim: Rc<Sim>, engine: FaultyEngine, memory: MemoryEngine, mut chance: Chance) {
+async fn scenario(sim: Rc<Sim>, engine: FaultyEngine, memory: MemoryEngine, is_shared: bool, mut chance: Chance) {
     let ids = Arc::new(ScriptedIds::default());
     let start = Timestamp::parse_iso8601("2026-01-02T03:04:05Z").expect("well formed");
     let gateway = |start| {
         let clock = ScriptedClock::at(start);
-        let gateway =
-            Gateway::new(Arc::new(engine.clone()), clock, ids.clone(), sim.executor.clone(), sim.history.clone());
+        let engine = match is_shared {
+            true => engine.over(Arc::new(SharedMemory::new(memory.clone()))),
+            false => engine.clone(),
+        };
+        let gateway = Gateway::new(Arc::new(engine), clock, ids.clone(), sim.executor.clone(), sim.history.clone());
         gateway.start();
         gateway
     };

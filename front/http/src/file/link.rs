@@ -44,7 +44,7 @@ pub async fn get_symbolic(shell: &Shell, request: &Request<'_>, row: &'static Op
     let share = share(shell, request).await?;
     refuse_smb(&share.head)?;
     let looked = model::look(shell, &share, &path, &expectation).await;
-    let node = share.settle(shell, looked).await?.found.node;
+    let node = share.settle(shell, looked).await?.node;
     let NodeKind::SymbolicLink { target } = &node.kind else { return Err(ErrorCode::ResourceTypeMismatch.into()) };
     let mut response = Response::new(row.status);
     stamp(&mut response, node.etag, node.last_modified);

@@ -96,8 +96,7 @@ pub async fn metadata(shell: &Shell, request: &Request<'_>, row: &'static Operat
 async fn look(shell: &Shell, request: &Request<'_>, row: &'static Operation) -> Result<Found, Failure> {
     let (path, expectation) = (request.file_path()?, request.expectation(row)?);
     let share = share(shell, request).await?;
-    let looked = settle(shell, request, &share, || model::look(shell, &share, &path, &expectation)).await?;
-    Ok(looked.found)
+    settle(shell, request, &share, || model::look(shell, &share, &path, &expectation)).await
 }
 
 fn put_file(response: &mut Response, request: &Request<'_>, grant: Grant, found: &Found) {

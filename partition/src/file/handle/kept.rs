@@ -36,7 +36,12 @@ pub async fn forget_closed(shell: &Shell, account: &AccountName, closed: &[Close
 
 /// All that an account's clients may come back to.
 pub async fn all(shell: &Shell, account: &AccountName) -> Result<Vec<(u64, KeptHandle)>, Error> {
-    let view = shell.engine.view(&key::handles_partition(account)).await?;
+    let partition = key::handles_partition(account);
+    shell.steadily(&partition, || all_in(shell, &partition)).await
+}
+
+async fn all_in(shell: &Shell, partition: &PartitionId) -> Result<Vec<(u64, KeptHandle)>, Error> {
+    let view = shell.engine.view(partition).await?;
     let mut found = Vec::new();
     let mut range = KeyRange { start: std::ops::Bound::Unbounded, end: std::ops::Bound::Unbounded };
     loop {
