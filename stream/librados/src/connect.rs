@@ -27,7 +27,8 @@ const ABSENT: &CStr = c"lazuli.absent";
 /// Where a cluster is, and who asks.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Ceph's configuration file; without one, where librados looks by itself (`CEPH_CONF`, `/etc/ceph/ceph.conf` and so on).
+    /// Ceph's configuration file; without one, where librados looks by itself (`CEPH_CONF`, `/etc/ceph/ceph.conf` and
+    /// so on).
     pub conf: Option<PathBuf>,
     /// `lazuli` stands for `client.lazuli`.
     pub user: String,
@@ -122,7 +123,8 @@ impl Connection {
         self.set(c"client_mount_timeout", &seconds(CONNECT_LIMIT))?;
         self.set(c"rados_mon_op_timeout", &seconds(settings.deadline.max(Duration::from_secs(1))))?;
         self.set(c"rados_osd_op_timeout", &seconds(settings.deadline.max(Duration::from_secs(1))))?;
-        // With these limits a call blocks its thread, which here is one of the runtime's; `room` is ours, and is awaited.
+        // With these limits a call blocks its thread, which here is one of the runtime's; `room` is ours, and is
+        // awaited.
         self.set(c"objecter_inflight_ops", c"0")?;
         self.set(c"objecter_inflight_op_bytes", c"0")
     }
@@ -144,7 +146,8 @@ impl Connection {
     /// The value of an option, cut to what fits.
     fn get(&self, option: &CStr) -> String {
         let mut value = [0_u8; 1024];
-        // SAFETY: the buffer is as long as is said, and ends with a zero whatever librados writes: the last byte is not given away.
+        // SAFETY: the buffer is as long as is said, and ends with a zero whatever librados writes: the last byte is not
+        // given away.
         unsafe {
             (self.library.rados_conf_get)(
                 self.cluster,
@@ -164,7 +167,9 @@ impl Connection {
         }
         let (user, mons, keyring) = (&settings.user, self.get(c"mon_host"), self.get(c"keyring"));
         Err(match errno(code) {
-            _ if mons.is_empty() => "Ceph's configuration names no mons: `mon host` is missing".to_owned(),
+            Errno::NOENT | Errno::INVAL if mons.is_empty() => {
+                "Ceph's configuration names no mons: `mon host` is missing".to_owned()
+            }
             Errno::TIMEDOUT => {
                 format!(
                     "the Ceph cluster at {mons} did not answer in {} s: are its mons up, and reachable from here?",
@@ -172,12 +177,11 @@ impl Connection {
                 )
             }
             Errno::ACCESS | Errno::PERM => format!(
-                "the Ceph cluster at {mons} refuses client.{user}: its key (keyring: {keyring}) is not the one the cluster knows; \
-                 `ceph auth get client.{user}` shows that"
+                "the Ceph cluster at {mons} refuses client.{user}: {keyring} holds no key for it, or another than the \
+                 cluster knows; `ceph auth get client.{user}` shows the right one"
             ),
             Errno::NOENT => format!(
-                "there is no key for client.{user} in {keyring}: `ceph auth get client.{user}` writes one that is there, \
-                 `ceph auth get-or-create client.{user} {}` makes one",
+                "there is no keyring for client.{user} ({keyring}): `ceph auth get-or-create client.{user} {}` writes one",
                 caps(settings)
             ),
             _ => format!("the Ceph cluster at {mons} cannot be used by client.{user}: {}", words(code)),
@@ -193,7 +197,8 @@ impl Connection {
             _ if code >= 0 => {}
             Errno::NOENT => {
                 return Err(format!(
-                    "the pool {pool} is missing: `ceph osd pool create {pool}` makes it, then `ceph osd pool application enable {pool} lazuli`"
+                    "the pool {pool} is missing: `ceph osd pool create {pool}` makes it, then \
+                     `ceph osd pool application enable {pool} lazuli`"
                 ));
             }
             _ => return Err(format!("the pool {pool} cannot be opened: {}", words(code))),
@@ -211,10 +216,10 @@ impl Connection {
             // SAFETY: the context is open; librados copies the name.
             unsafe { (self.library.rados_ioctx_set_namespace)(context, namespace.as_ptr()) };
         }
-        // Without this librados holds writes back while the cluster is full, removals too, and says nothing. With it they are sent:
-        // what makes an object larger or new is refused as `Full`, and removals make room. Records that grow in an object that is
-        // there still pass: OSDs count no keys, and take them up to their last reserve (`osd_failsafe_full_ratio`).
-        // SAFETY: the context is open.
+        // Without this librados holds writes back while the cluster is full, removals too, and says nothing. With it
+        // they are sent: what makes an object larger or new is refused as `Full`, and removals make room. Records that
+        // grow in an object that is there still pass: OSDs count no keys, and take them up to their last reserve
+        // (`osd_failsafe_full_ratio`). SAFETY: the context is open.
         unsafe { (self.library.rados_set_pool_full_try)(context) };
         Ok(())
     }
@@ -235,6 +240,15 @@ impl Connection {
             _ => Err(format!("the pool {pool} cannot be read: {}", words(code))),
         }
     }
+}
+
+/// Runs a call that blocks, as long as the time limit at most, where that is allowed.
+pub(crate) async fn blocking<T: Send + 'static>(
+    connection: Arc<Connection>,
+    call: impl FnOnce(&Connection) -> Result<T, OpError> + Send + 'static,
+) -> Result<T, OpError> {
+    let called = tokio::task::spawn_blocking(move || call(&connection)).await;
+    called.unwrap_or_else(|error| Err(OpError::Unknown { why: error.to_string() }))
 }
 
 impl Drop for Connection {

@@ -8,9 +8,9 @@ use crate::OpError;
 
 /// Why an operation did not do its work; `code` is what librados returned, below zero.
 ///
-/// A write is retried by librados when a connection breaks, and its OSDs recognise it then. So a refusal, from the list below, says
-/// that nothing happened. Any other number may be of a later try than the one that succeeded, or of none: a time-out, a client
-/// that is shut out or shut down, a disk that fails.
+/// A write is retried by librados when a connection breaks, and its OSDs recognise it then. So a refusal, from the list
+/// below, says that nothing happened. Any other number may be of a later try than the one that succeeded, or of none: a
+/// time-out, a client that is shut out or shut down, a disk that fails.
 pub(crate) fn op_error(code: c_int) -> OpError {
     let errno = errno(code);
     match errno {

@@ -1,7 +1,7 @@
 //! Operations under way: a call that librados answers later, on a thread of its own.
 //!
-//! 1. What librados reads from or writes to belongs to the flight, and the flight to librados until it lands. A future that is
-//!    dropped leaves its flight to land by itself.
+//! 1. What librados reads from or writes to belongs to the flight, and the flight to librados until it lands. A future
+//!    that is dropped leaves its flight to land by itself.
 //! 2. There is room for so many at a time; who finds none waits for it, without blocking a thread.
 //! 3. Whoever waits is answered within the connection's time limit, whatever librados does.
 
@@ -36,8 +36,9 @@ struct Flight {
     room: OwnedSemaphorePermit,
 }
 
-/// Sends an operation that carries `bytes` and fills `slots`, and waits for its answer. `send` gets a completion and the place of
-/// the slots, which stay there until the flight has landed; it returns what librados did, and below zero nothing was sent.
+/// Sends an operation that carries `bytes` and fills `slots`, and waits for its answer. `send` gets a completion and
+/// the place of the slots, which stay there until the flight has landed; it returns what librados did, and below zero
+/// nothing was sent.
 pub(crate) async fn fly(
     connection: &Arc<Connection>,
     bytes: usize,
@@ -78,7 +79,8 @@ fn take_off(
         drop(unsafe { Box::from_raw(flight) });
         return Err(OpError::Failed { why: words(code) });
     }
-    // SAFETY: nobody else uses the flight before something is sent; the vector is never grown, so its slots do not move.
+    // SAFETY: nobody else uses the flight before something is sent; the vector is never grown, so its slots do not
+    // move.
     let slots = unsafe { (*flight).slots.as_mut_ptr() };
     let code = send(completion, slots);
     if code < 0 {
@@ -95,7 +97,8 @@ fn take_off(
 /// Called by librados, once for each flight that was sent. Nothing in it panics.
 extern "C" fn landed(completion: Handle, flight: *mut c_void) {
     called_back(|| {
-        // SAFETY: the argument is the flight that `take_off` gave away with this completion, and librados is done with both.
+        // SAFETY: the argument is the flight that `take_off` gave away with this completion, and librados is done with
+        // both.
         let Flight { answer, slots, connection, room } = *unsafe { Box::from_raw(flight.cast::<Flight>()) };
         let library = connection.library;
         // SAFETY: the completion is complete, and given back after its last use.

@@ -1,21 +1,25 @@
 //! The part of RADOS that is used, as plain values; `Objects` is the door to it.
 //!
-//! 1. An operation is a list of steps on one object: all are applied, or none. Guards among them are judged by the object as it was
-//!    before the operation, whatever their place in the list.
+//! 1. An operation is a list of steps on one object: all are applied, or none. Guards among them are judged by the
+//!    object as it was before the operation, whatever their place in the list.
 //! 2. A write is acknowledged when it is on the disks of all replicas that are up.
 //! 3. What an operation reads is of one moment of its object.
-//! 4. `OpError::Unknown` is said of a write that may have happened, may not have, and may still happen. Every other error says that
-//!    nothing happened.
+//! 4. `OpError::Unknown` is said of a write that may have happened, may not have, and may still happen. Every other
+//!    error says that nothing happened.
 //! 5. An answer comes within the time limit, whatever the cluster does.
 
 mod connect;
 mod errno;
 mod flight;
 mod library;
+mod lock;
 mod operate;
 mod slot;
+mod watch;
 
 pub use connect::{Librados, Settings};
+pub use lock::Holder;
+pub use watch::{Handler, NotifyError, OnStanding, Standing, Watch};
 
 use std::future::Future;
 use std::pin::Pin;
@@ -33,7 +37,8 @@ pub enum Pool {
     Bodies,
 }
 
-/// A step of a write. Names of objects and attributes are ASCII; keys hold no zero byte (a scan could not begin at one).
+/// A step of a write. Names of objects and attributes are ASCII; keys hold no zero byte (a scan could not begin at
+/// one).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Step {
     /// The object is there; if not, `Missing`.
@@ -42,14 +47,15 @@ pub enum Step {
     Create {
         exclusive: bool,
     },
-    /// The object's version is this one.
+    /// The object's version is this one. `Missing` without the object.
     Version(u64),
     /// The attribute has this value; an attribute that is not there counts as empty. `Missing` without the object.
     AttributeIs {
         name: &'static str,
         value: Bytes,
     },
-    /// What is stored under the key compares so with the value, by bytes; nothing stored counts as empty. `Missing` without the object.
+    /// What is stored under the key compares so with the value, by bytes; nothing stored counts as empty. `Missing`
+    /// without the object.
     Compare {
         key: Bytes,
         order: Order,
@@ -70,9 +76,9 @@ pub enum Step {
     Remove,
 }
 
-/// How what is stored must compare with a value. OSDs take bytes for C's `char` when they ask which is less, and where that has a
-/// sign, 0x80 comes before 0x00. So a value to be less or greater than holds bytes up to 0x7f only (others are refused), and so
-/// should what is stored, as far as the value goes.
+/// How what is stored must compare with a value. OSDs take bytes for C's `char` when they ask which is less, and where
+/// that has a sign, 0x80 comes before 0x00. So a value to be less or greater than holds bytes up to 0x7f only (others
+/// are refused), and so should what is stored, as far as the value goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Order {
     Equal,
@@ -85,7 +91,8 @@ pub enum Order {
 pub enum Look {
     /// Those of the keys that are there.
     Keys(Vec<Bytes>),
-    /// At most `limit` entries after a key (from the first on if it is empty) that begin with `prefix`. The cluster may give fewer.
+    /// At most `limit` entries after a key (from the first on if it is empty) that begin with `prefix`. The cluster may
+    /// give fewer.
     Range {
         after: Bytes,
         prefix: Bytes,

@@ -9,6 +9,22 @@ const NAME: &str = "librados.so.2";
 pub(crate) type Handle = *mut c_void;
 
 pub(crate) type OnComplete = extern "C" fn(completion: Handle, argument: *mut c_void);
+pub(crate) type OnNotify = extern "C" fn(
+    argument: *mut c_void,
+    notify_id: u64,
+    watch: u64,
+    notifier: u64,
+    payload: *mut c_void,
+    payload_bytes: usize,
+);
+pub(crate) type OnBroken = extern "C" fn(argument: *mut c_void, watch: u64, code: c_int);
+
+/// `struct timeval` of 64-bit Linux.
+#[repr(C)]
+pub(crate) struct TimeValue {
+    pub seconds: i64,
+    pub microseconds: i64,
+}
 
 macro_rules! functions {
     ($($name:ident($($argument:ty),* $(,)?) $(-> $result:ty)?;)*) => {
@@ -20,11 +36,14 @@ macro_rules! functions {
 
         impl Library {
             fn load() -> Result<Library, libloading::Error> {
-                // SAFETY: what librados runs when it is loaded asks nothing of its callers; the types below are those of librados.h,
-                // and the pointers do not outlive the library beside them.
+                // SAFETY: what librados runs when it is loaded asks nothing of its callers; the types below are those of
+                // librados.h, and the pointers do not outlive the library beside them.
                 unsafe {
                     let library = libloading::Library::new(NAME)?;
-                    Ok(Library { $($name: *library.get(concat!(stringify!($name), "\0").as_bytes())?,)* _library: library })
+                    Ok(Library {
+                        $($name: *library.get(concat!(stringify!($name), "\0").as_bytes())?,)*
+                        _library: library,
+                    })
                 }
             }
         }
@@ -39,6 +58,7 @@ functions! {
     rados_connect(Handle) -> c_int;
     rados_shutdown(Handle);
     rados_get_instance_id(Handle) -> u64;
+    rados_buffer_free(*mut c_char);
 
     rados_ioctx_create(Handle, *const c_char, *mut Handle) -> c_int;
     rados_ioctx_destroy(Handle);
@@ -78,6 +98,21 @@ functions! {
     rados_omap_get_end(Handle);
     rados_getxattrs_next(Handle, *mut *const c_char, *mut *const c_char, *mut usize) -> c_int;
     rados_getxattrs_end(Handle);
+
+    rados_exec(Handle, *const c_char, *const c_char, *const c_char, *const c_char, usize, *mut c_char, usize) -> c_int;
+    rados_lock_exclusive(Handle, *const c_char, *const c_char, *const c_char, *const c_char, *mut TimeValue, u8) -> c_int;
+    rados_lock_shared(
+        Handle, *const c_char, *const c_char, *const c_char, *const c_char, *const c_char, *mut TimeValue, u8,
+    ) -> c_int;
+    rados_unlock(Handle, *const c_char, *const c_char, *const c_char) -> c_int;
+    rados_break_lock(Handle, *const c_char, *const c_char, *const c_char, *const c_char) -> c_int;
+
+    rados_watch3(Handle, *const c_char, *mut u64, Option<OnNotify>, Option<OnBroken>, u32, *mut c_void) -> c_int;
+    rados_watch_check(Handle, u64) -> c_int;
+    rados_unwatch2(Handle, u64) -> c_int;
+    rados_watch_flush(Handle) -> c_int;
+    rados_notify2(Handle, *const c_char, *const c_char, c_int, u64, *mut *mut c_char, *mut usize) -> c_int;
+    rados_notify_ack(Handle, *const c_char, u64, u64, *const c_char, c_int) -> c_int;
 }
 
 /// The library, loaded once for the whole process and never given back: its threads outlive whoever asked for it.
@@ -85,6 +120,8 @@ pub(crate) fn library() -> Result<&'static Library, String> {
     static LIBRARY: OnceLock<Result<Library, String>> = OnceLock::new();
     let loaded = LIBRARY.get_or_init(|| Library::load().map_err(|error| error.to_string()));
     loaded.as_ref().map_err(|why| {
-        format!("{NAME} cannot be loaded ({why}): install Ceph's client library, release 16 or later, Debian package librados2")
+        format!(
+            "{NAME} cannot be loaded ({why}): install Ceph's client library, release 16 or later, Debian package librados2"
+        )
     })
 }

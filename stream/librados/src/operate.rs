@@ -59,13 +59,12 @@ fn check(step: &Step) -> Result<(), OpError> {
         Step::Compare { key, .. } => check_key(key),
         Step::Put(pairs) => pairs.iter().try_for_each(|(key, _)| check_key(key)),
         Step::Delete(keys) => keys.iter().try_for_each(check_key),
-        // No object has it, and librados takes it for no question.
-        Step::Version(0) => Err(OpError::Guard),
         Step::Exists | Step::Create { .. } | Step::Version(_) | Step::WriteAll(_) | Step::Remove => Ok(()),
     }
 }
 
-/// RADOS takes the steps one after another, so that a guard after `Create` would find the object there: guards go first.
+/// RADOS takes the steps one after another, so that a guard after `Create` would find the object there: guards go
+/// first.
 fn guards_first(steps: &mut [Step]) {
     steps.sort_by_key(|step| match step {
         Step::Exists | Step::Version(_) | Step::AttributeIs { .. } | Step::Compare { .. } => 0,
@@ -87,8 +86,8 @@ fn step_bytes(step: &Step) -> usize {
 
 fn send_write(connection: &Connection, pool: Pool, object: &CStr, steps: &[Step], completion: Handle) -> c_int {
     let library = connection.library;
-    // SAFETY: the operation is used here only; librados copies all that the steps point to, and keeps what it needs of the operation
-    // when it is sent. The completion has not been used before.
+    // SAFETY: the operation is used here only; librados copies all that the steps point to, and keeps what it needs of
+    // the operation when it is sent. The completion has not been used before.
     unsafe {
         let operation = (library.rados_create_write_op)();
         if !steps.iter().any(|step| matches!(step, Step::Exists)) && steps.iter().any(needs_object) {
@@ -116,6 +115,8 @@ unsafe fn add_step(library: &Library, operation: Handle, step: &Step) {
             Step::Create { exclusive } => {
                 (library.rados_write_op_create)(operation, c_int::from(*exclusive), ptr::null())
             }
+            // RADOS refuses to look for version 0. No object has it, nor the last of all numbers.
+            Step::Version(0) => (library.rados_write_op_assert_version)(operation, u64::MAX),
             Step::Version(version) => (library.rados_write_op_assert_version)(operation, *version),
             Step::AttributeIs { name, value } => {
                 let name = named(name);
@@ -161,7 +162,7 @@ unsafe fn add_step(library: &Library, operation: Handle, step: &Step) {
 
 /// Whether the step compares what is in the object: RADOS would compare with nothing where there is none.
 fn needs_object(step: &Step) -> bool {
-    matches!(step, Step::AttributeIs { .. } | Step::Compare { .. })
+    matches!(step, Step::Version(_) | Step::AttributeIs { .. } | Step::Compare { .. })
 }
 
 /// LIBRADOS_CMPXATTR_OP_…

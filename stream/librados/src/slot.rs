@@ -155,7 +155,7 @@ impl Drop for Slot {
 
 /// # Safety
 /// There are so many bytes, or none and no place for them.
-unsafe fn copied(bytes: *const c_char, length: usize) -> Bytes {
+pub(crate) unsafe fn copied(bytes: *const c_char, length: usize) -> Bytes {
     if bytes.is_null() || length == 0 {
         return Bytes::new();
     }

@@ -154,7 +154,7 @@ async fn versions() {
         assert_eq!(write(&rados, "o", [Step::Version(wrong), put("k", "3")]).await, Err(OpError::Guard), "{wrong}");
     }
     assert_eq!(read(&rados, "o", [Look::Keys(vec![])]).await.unwrap().version, second);
-    assert_eq!(write(&rados, "none", [Step::Version(second), put("k", "3")]).await, Err(OpError::Guard));
+    assert_eq!(write(&rados, "none", [Step::Version(second), put("k", "3")]).await, Err(OpError::Missing));
 }
 
 #[tokio::test]

@@ -1,4 +1,5 @@
-//! A connection to the cluster that `LAZULI_CEPH_CONF` names; `testing/ceph/with-cluster` starts one and says where it is.
+//! A connection to the cluster that `LAZULI_CEPH_CONF` names; `testing/ceph/with-cluster` starts one and says where it
+//! is.
 
 use std::path::PathBuf;
 use std::sync::Arc;
