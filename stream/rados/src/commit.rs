@@ -104,7 +104,7 @@ impl Core {
                     let key = key::record(*family, partition, key);
                     // A record's value begins with its revision and goes on.
                     for (order, bound) in [(Order::Greater, revision.0), (Order::Less, revision.0 + 1)] {
-                        guards.push(Compare { key: key.clone(), order, value: value::number(bound) });
+                        guards.push(Compare { key: key.clone(), order, value: value::revision(Revision(bound)) });
                     }
                     known.insert(key, Some(*revision));
                 }
@@ -185,9 +185,9 @@ impl Core {
         let mut looked = Looked::default();
         for (key, stored) in entries(seen, 0)? {
             if key == head {
-                let revision = value::read_number(&stored).ok_or_else(|| corrupt(&shard.object, &key))?;
-                self.hlc.observe(revision);
-                looked.head = Some(Revision(revision));
+                let revision = value::read_revision(stored).ok_or_else(|| corrupt(&shard.object, &key))?;
+                self.hlc.observe(revision.0);
+                looked.head = Some(revision);
             } else if keys.contains(&key) {
                 let record = value::read_record(stored).ok_or_else(|| corrupt(&shard.object, &key))?;
                 looked.records.insert(key, record);

@@ -65,8 +65,11 @@ pub struct Prepared {
 
 impl Prepared {
     fn bytes(&self) -> usize {
-        let records: usize =
-            self.records.iter().map(|(key, value, slices)| key.len() + value.len() + slices.len() * 28).sum();
+        let records: usize = self
+            .records
+            .iter()
+            .map(|(key, value, slices)| key.len() + value.len() + slices.len() * value::SLICE_BYTES)
+            .sum();
         let puts: usize = self.puts.iter().map(|(key, value)| key.len() + value.len()).sum();
         let deletes: usize = self.deletes.iter().map(Bytes::len).sum();
         let guards: usize = self.guards.iter().map(|guard| guard.key.len() + guard.value.len()).sum();
@@ -290,10 +293,9 @@ impl Core {
         *lock(&shard.slot) = stored.get(&slot).and_then(|stored| value::read_number(stored));
         let mut again = Vec::new();
         for one in pending {
-            if let Some(seen) =
-                stored.get(&key::head(&one.prepared.partition)).and_then(|stored| value::read_number(stored))
-            {
-                self.hlc.observe(seen);
+            let head = stored.get(&key::head(&one.prepared.partition)).cloned();
+            if let Some(seen) = head.and_then(value::read_revision) {
+                self.hlc.observe(seen.0);
             }
             let guards = &one.prepared.guards;
             if guards.iter().all(|guard| guard.holds(stored.get(&guard.key).map_or(b"".as_slice(), |found| found))) {

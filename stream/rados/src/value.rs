@@ -4,12 +4,30 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use engine::{Extent, ExtentSlice, GroupId, PartitionId, Record, Revision};
 
 /// Bytes of one slice: the extent's id and length, offset and length in it.
-const SLICE_BYTES: usize = 28;
+pub const SLICE_BYTES: usize = 28;
+
+/// Bytes of a revision: seven bits in each, because OSDs take a byte above 0x7f for a negative one when they compare values by order.
+const REVISION_BYTES: usize = 10;
+
+fn seven_bits(number: u64) -> [u8; REVISION_BYTES] {
+    std::array::from_fn(|at| (number >> (7 * (REVISION_BYTES - 1 - at))) as u8 & 0x7f)
+}
+
+fn take_revision(stored: &mut Bytes) -> Option<Revision> {
+    let bytes = stored.get(..REVISION_BYTES)?;
+    // The first byte has the one bit that is left.
+    if bytes[0] > 1 || bytes.iter().any(|byte| *byte > 0x7f) {
+        return None;
+    }
+    let revision = bytes.iter().fold(0, |number, byte| number << 7 | u64::from(*byte));
+    stored.advance(REVISION_BYTES);
+    Some(Revision(revision))
+}
 
 /// A record: its revision, how many slices, the slices, then the value. The revision comes first, so that guards can compare it.
 pub fn record(revision: Revision, value: &[u8], slices: &[ExtentSlice]) -> Bytes {
-    let mut out = BytesMut::with_capacity(12 + slices.len() * SLICE_BYTES + value.len());
-    out.put_u64(revision.0);
+    let mut out = BytesMut::with_capacity(REVISION_BYTES + 4 + slices.len() * SLICE_BYTES + value.len());
+    out.put_slice(&seven_bits(revision.0));
     out.put_u32(slices.len() as u32); // a record that fits an operation has far fewer
     for slice in slices {
         out.put_u128(slice.extent.id);
@@ -23,7 +41,7 @@ pub fn record(revision: Revision, value: &[u8], slices: &[ExtentSlice]) -> Bytes
 }
 
 pub fn read_record(mut stored: Bytes) -> Option<Record> {
-    let revision = Revision(stored.try_get_u64().ok()?);
+    let revision = take_revision(&mut stored)?;
     let count = stored.try_get_u32().ok()? as usize;
     if stored.len() / SLICE_BYTES < count {
         return None;
@@ -38,9 +56,13 @@ pub fn read_record(mut stored: Bytes) -> Option<Record> {
     Some(Record { revision, value: stored, slices })
 }
 
-/// A partition's head.
+/// A partition's head, and what revisions are compared with.
 pub fn revision(revision: Revision) -> Bytes {
-    Bytes::copy_from_slice(&revision.0.to_be_bytes())
+    Bytes::copy_from_slice(&seven_bits(revision.0))
+}
+
+pub fn read_revision(mut stored: Bytes) -> Option<Revision> {
+    take_revision(&mut stored).filter(|_| stored.is_empty())
 }
 
 pub fn read_number(stored: &[u8]) -> Option<u64> {
@@ -142,6 +164,12 @@ mod tests {
             let found = read_record(stored.clone()).expect("whole");
             assert_eq!(found, Record { revision: Revision(9), value: value.into(), slices });
             assert_eq!(read_record(stored.slice(..11)), None);
+        }
+        for number in [0, 1, 127, 128, 0x8_0000, 1 << 56, 1 << 63, u64::MAX] {
+            let stored = revision(Revision(number));
+            assert_eq!(read_revision(stored.clone()), Some(Revision(number)));
+            assert!(stored.iter().all(|byte| *byte < 0x80));
+            assert!(number == u64::MAX || stored < revision(Revision(number + 1)));
         }
         for drop in [Drop { since: 1, claim: None }, Drop { since: 2, claim: Some(Claim { process: 3, at: 4 }) }] {
             assert_eq!(Drop::decode(&drop.encode()), Some(drop));

@@ -78,9 +78,11 @@ impl RadosView {
             Ok(mut seen) => {
                 let rest = seen.found.split_off(1.min(seen.found.len()));
                 let stored = entries(seen, 0)?.pop();
-                let revision =
-                    stored.map(|(_, stored)| value::read_number(&stored).ok_or_else(|| self.corrupt("a head")));
-                (revision.transpose()?.unwrap_or(0), rest)
+                let revision = match stored {
+                    Some((_, stored)) => value::read_revision(stored).ok_or_else(|| self.corrupt("a head"))?.0,
+                    None => 0,
+                };
+                (revision, rest)
             }
             Err(OpError::Missing) => (0, nothing),
             Err(error) => return Err(fault("reading a shard", error)),

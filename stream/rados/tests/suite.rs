@@ -82,3 +82,28 @@ fn the_suite_with_one_shard() {
 fn the_suite_with_five_shards() {
     suite::run(&Harness::new(5, || Arc::new(Fake::default())));
 }
+
+/// Each engine has a namespace of its own in the cluster's pools.
+#[test]
+fn the_suite_on_a_real_cluster() {
+    let Ok(conf) = std::env::var("LAZULI_CEPH_CONF") else {
+        println!("skipped: no cluster is given by LAZULI_CEPH_CONF");
+        return;
+    };
+    let ids = Arc::new(SystemIds::new());
+    let connect = move || -> Arc<dyn Objects> {
+        let settings = librados::Settings {
+            conf: Some(conf.clone().into()),
+            user: std::env::var("LAZULI_CEPH_USER").unwrap_or_else(|_| "lazuli".into()),
+            keyring: None,
+            records_pool: "lazuli-records".into(),
+            bodies_pool: "lazuli-bodies".into(),
+            namespace: Some(format!("suite-{}", env::Ids::next(ids.as_ref()))),
+            deadline: Duration::from_secs(20),
+        };
+        librados::Librados::connect(&settings).expect("connected")
+    };
+    for shards in [1, 5] {
+        suite::run(&Harness::new(shards, connect.clone()));
+    }
+}
