@@ -218,6 +218,15 @@ impl Pin {
     }
 }
 
+/// Which process may keep things about a group in memory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Tenure {
+    /// This one.
+    Ours,
+    /// Another, which is reached there.
+    Theirs { address: String },
+}
+
 pub trait Engine: Send + Sync {
     /// One committed state of a partition, at least as new as every commit acknowledged before the call.
     fn view<'a>(&'a self, partition: &'a PartitionId) -> BoxFuture<'a, Result<Box<dyn View>, Fault>>;
@@ -253,6 +262,17 @@ pub trait Engine: Send + Sync {
     /// Keeps the extent alive. Taken while the view that named it is open (or while another pin is held).
     fn pin(&self, extent: Extent) -> Pin;
 
+    /// Makes this process the one that keeps things about a group in memory, unless another does. While one process owns a group the
+    /// commits of others to it fail with `Fault::Elsewhere`. An engine that no other process shares owns everything.
+    fn own<'a>(&'a self, _group: &'a GroupId) -> BoxFuture<'a, Result<Tenure, Fault>> {
+        Box::pin(std::future::ready(Ok(Tenure::Ours)))
+    }
+
+    /// Lets others own the group, if it is this process's.
+    fn disown<'a>(&'a self, _group: &'a GroupId) -> BoxFuture<'a, Result<(), Fault>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
     /// After this returned no commit to the group succeeds. Durable. Idempotent.
     fn fence<'a>(&'a self, group: &'a GroupId) -> BoxFuture<'a, Result<(), Fault>>;
 
@@ -279,6 +299,8 @@ pub enum Fault {
     /// The partition changed while a view of it was open, and the engine cannot show the old state any more. Nothing is wrong: begin
     /// again with a new view.
     Moved,
+    /// Another process owns the group. Nothing changed.
+    Elsewhere,
     /// Another library's error, in its words.
     Other { doing: String, detail: String },
 }
@@ -297,6 +319,7 @@ impl fmt::Display for Fault {
             Fault::Full => write!(f, "the disk is full"),
             Fault::Stopped { why } => write!(f, "writes stopped after an earlier failure: {why}"),
             Fault::Moved => write!(f, "the partition changed while it was read, again and again"),
+            Fault::Elsewhere => write!(f, "another process owns the group"),
             Fault::Other { doing, detail } => write!(f, "{doing}: {detail}"),
         }
     }

@@ -85,6 +85,7 @@ pub async fn commit(core: Arc<Core>, partition: PartitionId, batch: Batch) -> Re
             }
             Verdict::Guard => {}
             Verdict::Fenced => return Err(CommitError::Fenced),
+            Verdict::Elsewhere => return Err(Fault::Elsewhere.into()),
             Verdict::Fault(fault) => return Err(fault.into()),
         }
     }

@@ -131,6 +131,8 @@ fn judge(before: Option<&Object>, step: &Step) -> Result<(), OpError> {
             before.ok_or(OpError::Missing)?.attributes.get(*name).map_or(b"".as_slice(), |found| found) == value
         }
         Step::Compare { key, order, value } => {
+            let is_ordered = *order == Order::Equal || value.iter().all(|byte| *byte < 0x80);
+            assert!(is_ordered, "OSDs take bytes above 0x7f for negative when they compare by order");
             let found = before.ok_or(OpError::Missing)?.entries.get(key).map_or(b"".as_slice(), |found| found);
             match order {
                 Order::Equal => found == value,

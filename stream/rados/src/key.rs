@@ -24,6 +24,8 @@ mod kind {
     pub const DROP: u8 = b'd';
     /// The newest operation of a process.
     pub const SLOT: u8 = b's';
+    /// The process that owns the group.
+    pub const OWNER: u8 = b'o';
     /// A partition that may have become empty.
     pub const EMPTIED: u8 = b'z';
 }
@@ -83,6 +85,10 @@ pub fn slot(process: u64) -> Bytes {
     out.put_u8(kind::SLOT);
     out.put_slice(format!("{process:016x}").as_bytes());
     out.freeze()
+}
+
+pub fn owner() -> Bytes {
+    Bytes::from_static(&[kind::OWNER])
 }
 
 pub fn all_slots() -> Bytes {

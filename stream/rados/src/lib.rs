@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use engine::{
     Batch, BoxFuture, CommitError, Durability, Engine, Extent, ExtentError, ExtentSlice, Fault, GroupId, GroupRange,
-    Page, PartitionId, Pin, Revision, Source, View,
+    Page, PartitionId, Pin, Revision, Source, Tenure, View,
 };
 use env::{Clock, Ids, TICKS_PER_SECOND};
 use librados::{Found, Objects, OpError, Seen};
@@ -25,6 +25,7 @@ mod groups;
 mod hlc;
 mod key;
 mod memo;
+mod owners;
 mod shard;
 mod sweep;
 mod value;
@@ -80,6 +81,7 @@ struct Core {
     memo: memo::Memo,
     known: groups::Known,
     alive: alive::Alive,
+    owners: owners::Owners,
     /// Rounds of sweeping so far.
     rounds: AtomicU64,
     intents: tokio::sync::Mutex<extents::Intents>,
@@ -112,6 +114,7 @@ impl Rados {
             memo: memo::Memo::default(),
             known: groups::Known::default(),
             alive: alive::Alive::default(),
+            owners: owners::Owners::default(),
             rounds: AtomicU64::default(),
             intents: tokio::sync::Mutex::default(),
         });
@@ -133,6 +136,11 @@ impl Rados {
         Ok(Arc::new(Rados { core }))
     }
 
+    /// How other processes reach this one, so that it can own groups; and who is told when it owns one no more.
+    pub fn introduce(&self, address: String, on_loss: Arc<dyn Fn(GroupId) + Send + Sync>) {
+        self.core.owners.introduce(address, on_loss);
+    }
+
     /// Sweeps now what is due.
     pub async fn sweep_now(&self) -> Result<(), Fault> {
         self.core.sweep().await
@@ -140,6 +148,9 @@ impl Rados {
 
     /// Leaves the cluster in order. Not needed: what a process leaves undone others do, later.
     pub async fn close(&self) -> Result<(), Fault> {
+        for group in self.core.owned_groups() {
+            self.core.disown(&group).await?;
+        }
         self.core.leave().await
     }
 }
@@ -211,6 +222,14 @@ impl Engine for Rados {
 
     fn pin(&self, extent: Extent) -> Pin {
         self.core.alive.pin(extent)
+    }
+
+    fn own<'a>(&'a self, group: &'a GroupId) -> BoxFuture<'a, Result<Tenure, Fault>> {
+        Box::pin(self.core.own(group))
+    }
+
+    fn disown<'a>(&'a self, group: &'a GroupId) -> BoxFuture<'a, Result<(), Fault>> {
+        Box::pin(self.core.disown(group))
     }
 
     fn fence<'a>(&'a self, group: &'a GroupId) -> BoxFuture<'a, Result<(), Fault>> {

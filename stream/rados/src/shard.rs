@@ -20,7 +20,7 @@ use librados::{Found, Look, OpError, Order, Pool, Step};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::groups::{GENERATION, LIVE};
+use crate::groups::{FENCED, GENERATION};
 use crate::{Core, RETRY_PAUSE, entries, fault, key, value};
 
 /// What one operation carries at most; a single batch may be greater.
@@ -85,6 +85,8 @@ pub enum Verdict {
     Guard,
     /// The shard takes no commits any more. Nothing happened.
     Fenced,
+    /// Another process owns the shard. Nothing happened.
+    Elsewhere,
     Fault(Fault),
 }
 
@@ -209,7 +211,7 @@ impl Core {
             let revision = Revision(self.hlc.draw(self.clock.now().ticks()));
             let before = *lock(&shard.slot);
             let number = before.unwrap_or(0) + 1;
-            let steps = self.operation(before, number, revision, &pending);
+            let steps = self.operation(shard, before, number, revision, &pending);
             match self.objects.write(Pool::Records, &shard.object, steps).await {
                 Ok(_) => {
                     *lock(&shard.slot) = Some(number);
@@ -232,10 +234,17 @@ impl Core {
         }
     }
 
-    fn operation(&self, before: Option<u64>, number: u64, revision: Revision, pending: &[Pending]) -> Vec<Step> {
+    fn operation(
+        &self,
+        shard: &Shard,
+        before: Option<u64>,
+        number: u64,
+        revision: Revision,
+        pending: &[Pending],
+    ) -> Vec<Step> {
         let slot = key::slot(self.process);
         let mut steps = vec![
-            Step::AttributeIs { name: GENERATION, value: LIVE },
+            Step::AttributeIs { name: GENERATION, value: self.owners.generation(&shard.group) },
             Compare::equal(slot.clone(), before.map_or(Bytes::new(), value::number)).step(),
         ];
         let (mut puts, mut deletes) = (vec![(slot, value::number(number))], Vec::new());
@@ -269,10 +278,13 @@ impl Core {
         let looks = vec![Look::Attributes, Look::Keys(keys)];
         let stored = match self.objects.read(Pool::Records, &shard.object, looks).await {
             Ok(seen) => {
-                let is_live = matches!(&seen.found[..], [Found::Attributes(attributes), ..]
-                    if attributes.iter().any(|(name, value)| name == GENERATION && *value == LIVE));
-                if !is_live {
-                    answer_all(pending, &Verdict::Fenced);
+                let generation = match seen.found.first() {
+                    Some(Found::Attributes(attributes)) => attributes.iter().find(|(name, _)| name == GENERATION),
+                    _ => None,
+                };
+                let generation = generation.map_or(Bytes::new(), |(_, value)| value.clone());
+                if generation != self.owners.generation(&shard.group) {
+                    answer_all(pending, &if generation == FENCED { Verdict::Fenced } else { Verdict::Elsewhere });
                     return Vec::new();
                 }
                 match entries(seen, 1) {

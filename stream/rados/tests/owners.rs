@@ -1,0 +1,105 @@
+//! One process owns a group at a time, and no commit of an earlier owner gets through.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use engine::Durability::Synced;
+use engine::{Batch, CommitError, Engine, Family, Fault, GroupId, PartitionId, Tenure, Write};
+use env::{ScriptedClock, SystemIds, Timestamp};
+use lazuli_rados::fake::{Fake, Fate};
+use lazuli_rados::{Options, Rados};
+
+struct Gateway {
+    rados: Arc<Rados>,
+    lost: Arc<AtomicUsize>,
+}
+
+async fn gateway(cluster: &Fake, clock: &Arc<ScriptedClock>, address: &str) -> Gateway {
+    let rados = Rados::open(Arc::new(cluster.clone()), clock.clone(), &SystemIds::new(), Options::new(|_| 1)).await;
+    let (rados, lost) = (rados.expect("opened"), Arc::new(AtomicUsize::new(0)));
+    let count = Arc::clone(&lost);
+    rados.introduce(
+        address.to_owned(),
+        Arc::new(move |_| {
+            count.fetch_add(1, Ordering::SeqCst);
+        }),
+    );
+    Gateway { rados, lost }
+}
+
+fn group() -> GroupId {
+    GroupId(Bytes::from_static(b"share"))
+}
+
+async fn put(gateway: &Gateway, value: &'static str) -> Result<(), CommitError> {
+    let partition = PartitionId { group: group(), key: Bytes::new() };
+    let write = Write::Put {
+        family: Family(1),
+        key: Bytes::new(),
+        value: Bytes::from_static(value.as_bytes()),
+        slices: Vec::new(),
+    };
+    gateway.rados.commit(&partition, Batch { guards: Vec::new(), writes: vec![write] }, Synced).await.map(drop)
+}
+
+fn is_elsewhere(outcome: Result<(), CommitError>) -> bool {
+    matches!(outcome, Err(CommitError::Fault(Fault::Elsewhere)))
+}
+
+fn clock() -> Arc<ScriptedClock> {
+    Arc::new(ScriptedClock::at(Timestamp::UNIX_EPOCH.plus_ticks(1 << 40)))
+}
+
+fn theirs(address: &str) -> Tenure {
+    Tenure::Theirs { address: address.to_owned() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_is_alone_until_it_lets_go() {
+    let (cluster, clock) = (Fake::default(), clock());
+    let (a, b) = (gateway(&cluster, &clock, "a:1").await, gateway(&cluster, &clock, "b:1").await);
+    assert_eq!(a.rados.own(&group()).await.expect("free"), Tenure::Ours);
+    assert_eq!(b.rados.own(&group()).await.expect("read"), theirs("a:1"));
+    put(&a, "1").await.expect("its own");
+    assert!(is_elsewhere(put(&b, "2").await));
+    // It goes on for as long as it renews.
+    for _ in 0..10 {
+        tokio::time::sleep(std::time::Duration::from_secs(6)).await;
+        clock.advance_seconds(6);
+        assert_eq!(b.rados.own(&group()).await.expect("read"), theirs("a:1"));
+    }
+    put(&a, "3").await.expect("its own");
+    a.rados.disown(&group()).await.expect("given back");
+    tokio::time::sleep(std::time::Duration::from_secs(2)).await; // what was heard is forgotten
+    assert_eq!(b.rados.own(&group()).await.expect("free"), Tenure::Ours);
+    put(&b, "4").await.expect("its own");
+    assert!(is_elsewhere(put(&a, "5").await));
+    assert_eq!(a.rados.own(&group()).await.expect("read"), theirs("b:1"));
+    assert_eq!(a.lost.load(Ordering::SeqCst), 0, "it gave it back itself");
+}
+
+/// The owner is cut off from the cluster, others take over, and what it had sent arrives after that.
+#[tokio::test(start_paused = true)]
+async fn an_owner_that_was_silent_has_lost() {
+    let (cluster, clock) = (Fake::default(), clock());
+    let (a, b) = (gateway(&cluster, &clock, "a:1").await, gateway(&cluster, &clock, "b:1").await);
+    assert_eq!(a.rados.own(&group()).await.expect("free"), Tenure::Ours);
+    put(&a, "1").await.expect("its own");
+    cluster.set_fate(|object, _| if object.starts_with("shard.") { Fate::Late } else { Fate::Applied });
+    let late = tokio::spawn({
+        let a = Gateway { rados: Arc::clone(&a.rados), lost: Arc::clone(&a.lost) };
+        async move { put(&a, "late").await }
+    });
+    tokio::time::sleep(std::time::Duration::from_secs(25)).await;
+    clock.advance_seconds(25);
+    assert_eq!(a.lost.load(Ordering::SeqCst), 1, "it gave up by itself, before others took over");
+    cluster.clear_fate();
+    assert_eq!(b.rados.own(&group()).await.expect("its time is over"), Tenure::Ours);
+    put(&b, "2").await.expect("its own");
+    cluster.deliver();
+    assert!(late.await.expect("no panic").is_err());
+    let view = b.rados.view(&PartitionId { group: group(), key: Bytes::new() }).await.expect("a view");
+    assert_eq!(view.get(Family(1), b"").await.expect("a read").expect("there").value, "2");
+    assert_eq!(a.rados.own(&group()).await.expect("read"), theirs("b:1"));
+}
