@@ -218,7 +218,7 @@ fn toys(options: &Options, totals: &mut Totals) -> Result<bool, String> {
     is_well &= must_find("a store that shrugs at failed syncs", &faulty, &[Fault::Lost, Fault::Torn]);
     let failing = faults::refusals(&Subject::Toy(Habit::Careful), &options.work.join("faults"), 8, options.seed)?;
     is_well &= tell_report(options, totals, "a store that is right on a failing disk", failing);
-    let damaged = damage::damage(&Subject::Toy(Habit::Careful), &options.work, 1, 40, options.seed)?;
+    let damaged = damage::damage(&Subject::Toy(Habit::Careful), &options.work, 3, 150, options.seed)?;
     is_well &= must_find("a store without checksums", &damaged, &[Fault::Torn]);
     Ok(is_well)
 }
