@@ -181,7 +181,8 @@ impl Connection {
                  cluster knows; `ceph auth get client.{user}` shows the right one"
             ),
             Errno::NOENT => format!(
-                "there is no keyring for client.{user} ({keyring}): `ceph auth get-or-create client.{user} {}` writes one",
+                "there is no keyring for client.{user} ({keyring}): \
+                 `ceph auth get-or-create client.{user} {}` writes one",
                 caps(settings)
             ),
             _ => format!("the Ceph cluster at {mons} cannot be used by client.{user}: {}", words(code)),

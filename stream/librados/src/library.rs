@@ -36,8 +36,8 @@ macro_rules! functions {
 
         impl Library {
             fn load() -> Result<Library, libloading::Error> {
-                // SAFETY: what librados runs when it is loaded asks nothing of its callers; the types below are those of
-                // librados.h, and the pointers do not outlive the library beside them.
+                // SAFETY: what librados runs when it is loaded asks nothing of its callers; the types below are those
+                // of librados.h, and the pointers do not outlive the library beside them.
                 unsafe {
                     let library = libloading::Library::new(NAME)?;
                     Ok(Library {
@@ -100,7 +100,9 @@ functions! {
     rados_getxattrs_end(Handle);
 
     rados_exec(Handle, *const c_char, *const c_char, *const c_char, *const c_char, usize, *mut c_char, usize) -> c_int;
-    rados_lock_exclusive(Handle, *const c_char, *const c_char, *const c_char, *const c_char, *mut TimeValue, u8) -> c_int;
+    rados_lock_exclusive(
+        Handle, *const c_char, *const c_char, *const c_char, *const c_char, *mut TimeValue, u8,
+    ) -> c_int;
     rados_lock_shared(
         Handle, *const c_char, *const c_char, *const c_char, *const c_char, *const c_char, *mut TimeValue, u8,
     ) -> c_int;
@@ -121,7 +123,8 @@ pub(crate) fn library() -> Result<&'static Library, String> {
     let loaded = LIBRARY.get_or_init(|| Library::load().map_err(|error| error.to_string()));
     loaded.as_ref().map_err(|why| {
         format!(
-            "{NAME} cannot be loaded ({why}): install Ceph's client library, release 16 or later, Debian package librados2"
+            "{NAME} cannot be loaded ({why}): install Ceph's client library, release 16 or later, \
+             Debian package librados2"
         )
     })
 }

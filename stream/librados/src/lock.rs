@@ -1,7 +1,8 @@
 //! Locks that expire by the cluster's clock, and what that clock shows.
 //!
-//! RADOS keeps a lock as an attribute of an object, and the OSD that is the object's primary decides by its own clock whether it has
-//! expired. It has no call that tells the time, but a lock that was just taken for so long tells when it expires.
+//! RADOS keeps a lock as an attribute of an object, and the OSD that is the object's primary decides by its own clock
+//! whether it has expired. It has no call that tells the time, but a lock that was just taken for so long tells when it
+//! expires.
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::sync::Arc;
@@ -40,8 +41,8 @@ pub struct Holder {
 
 /// Locks are on objects of the records pool.
 impl Librados {
-    /// The cluster's clock, in nanoseconds since the Unix epoch: that of the primary of one object, the same for all. It was
-    /// read at some moment between the call and the answer, so half the time between them is the error.
+    /// The cluster's clock, in nanoseconds since the Unix epoch: that of the primary of one object, the same for all.
+    /// It was read at some moment between the call and the answer, so half the time between them is the error.
     pub fn time(&self) -> BoxFuture<'static, Result<u64, OpError>> {
         let client = self.instance();
         Box::pin(blocking(self.connection.clone(), move |connection| {
@@ -68,8 +69,8 @@ impl Librados {
     }
 
     /// Takes a lock, or with `renew` holds one longer that this client and cookie hold. `Guard`: somebody else has it;
-    /// `Exists`: it was to be taken and is ours already; `Missing`: it was to be renewed and is not ours (any more). Makes
-    /// the object if need be.
+    /// `Exists`: it was to be taken and is ours already; `Missing`: it was to be renewed and is not ours (any more).
+    /// Makes the object if need be.
     pub fn lock(
         &self,
         object: &str,
@@ -167,7 +168,8 @@ fn info_request(lock: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The holders: each a client's name (its type and its number) and cookie, then when it expires; the rest is of no interest.
+/// The holders: each a client's name (its type and its number) and cookie, then when it expires; the rest is of no
+/// interest.
 fn read_info(mut told: Bytes) -> Option<Vec<Holder>> {
     let mut info = structure(&mut told)?;
     let count = info.try_get_u32_le().ok()?;

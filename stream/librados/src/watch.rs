@@ -1,7 +1,7 @@
 //! Watching an object, and telling all who watch it. Objects to be watched are in the records pool, and must be there.
 //!
-//! A watch is in one of two standings: it stands, or it is lost and made anew in the background. Whatever was told while it was lost
-//! is not told again.
+//! A watch is in one of two standings: it stands, or it is lost and made anew in the background. Whatever was told
+//! while it was lost is not told again.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr;
@@ -80,7 +80,8 @@ struct Ears {
 }
 
 impl Librados {
-    /// Watches an object until the `Watch` is dropped. `Missing` without the object. Needs to be called on a tokio runtime.
+    /// Watches an object until the `Watch` is dropped. `Missing` without the object. Needs to be called on a tokio
+    /// runtime.
     pub fn watch(
         &self,
         object: &str,
@@ -118,7 +119,8 @@ impl Librados {
 }
 
 impl Watch {
-    /// How long ago the cluster last confirmed the watch: whatever was told before that has been heard. None while it is lost.
+    /// How long ago the cluster last confirmed the watch: whatever was told before that has been heard. None while it
+    /// is lost.
     pub fn age(&self) -> Option<Duration> {
         let registered = self.shared.registered();
         let watch = registered.as_ref()?.watch;
@@ -217,13 +219,15 @@ impl Registration {
     fn new(connection: Arc<Connection>, object: &CStr, ears: Ears) -> Result<Registration, OpError> {
         let (library, pool) = (connection.library, connection.pool(Pool::Records));
         let (mut watch, ears) = (0, Box::into_raw(Box::new(ears)));
-        // SAFETY: the pool is open, the name ends with a zero, and what the callbacks use lives until the watch has ended.
+        // SAFETY: the pool is open, the name ends with a zero, and what the callbacks use lives until the watch has
+        // ended.
         let code = unsafe {
             let (told, broken, argument) = (Some(told as _), Some(broken as _), ears.cast::<c_void>());
             (library.rados_watch3)(pool, object.as_ptr(), &mut watch, told, broken, WATCH_TIMEOUT_SECONDS, argument)
         };
         if code < 0 {
-            // SAFETY: a watch that did not come to be calls nobody once what was queued is through, and that is awaited.
+            // SAFETY: a watch that did not come to be calls nobody once what was queued is through, and that is
+            // awaited.
             drop(unsafe {
                 (library.rados_watch_flush)(connection.cluster);
                 Box::from_raw(ears)
@@ -237,8 +241,8 @@ impl Registration {
 impl Drop for Registration {
     fn drop(&mut self) {
         let library = self.connection.library;
-        // SAFETY: the watch is one that was made and has not ended. Whatever the cluster says to its end, librados forgets it, and
-        // calls nobody once what was queued is through; only then goes what they use.
+        // SAFETY: the watch is one that was made and has not ended. Whatever the cluster says to its end, librados
+        // forgets it, and calls nobody once what was queued is through; only then goes what they use.
         drop(unsafe {
             (library.rados_unwatch2)(self.connection.pool(Pool::Records), self.watch);
             (library.rados_watch_flush)(self.connection.cluster);
@@ -281,7 +285,8 @@ fn tell(connection: &Connection, object: &CStr, payload: &[u8], timeout: Duratio
     let payload_bytes = c_int::try_from(payload.len()).map_err(too_long)?;
     let milliseconds = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
     let (mut answer, mut answer_bytes) = (ptr::null_mut::<c_char>(), 0);
-    // SAFETY: the pool is open, the name ends with a zero, the payload is as long as is said; the answer is copied and given back.
+    // SAFETY: the pool is open, the name ends with a zero, the payload is as long as is said; the answer is copied and
+    // given back.
     unsafe {
         let (pool, payload) = (connection.pool(Pool::Records), payload.as_ptr().cast::<c_char>());
         let notify = connection.library.rados_notify2;
