@@ -5,6 +5,7 @@
 
 #![allow(clippy::disallowed_methods)] // measuring time is what this is for
 
+mod cluster;
 mod file;
 mod floor;
 mod large;
@@ -92,6 +93,8 @@ enum Role {
     /// The floor itself, started by the run as a process of its own
     #[command(hide = true)]
     Floor { directory: PathBuf },
+    /// One gateway and two on a Ceph cluster, beside raw RADOS operations
+    Cluster,
 }
 
 impl Options {
@@ -128,6 +131,9 @@ fn finish(outcome: Result<(), Failure>) -> ExitCode {
 
 async fn run(options: &Options) -> Result<(), Failure> {
     let places = Places::find(options.data.clone())?;
+    if matches!(options.role, Some(Role::Cluster)) {
+        return cluster::run(options, &places).await;
+    }
     let all = measure::run(options, &places).await?;
     let table = report::table(&all);
     let json = serde_json::to_string_pretty(&report::json(&all, options))? + "\n";

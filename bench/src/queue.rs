@@ -91,7 +91,7 @@ impl Running {
 }
 
 /// A document of exactly so many bytes.
-fn message(bytes: usize) -> Vec<u8> {
+pub fn message(bytes: usize) -> Vec<u8> {
     let (open, close) = ("<QueueMessage><MessageText>", "</MessageText></QueueMessage>");
     format!("{open}{}{close}", "x".repeat(bytes - open.len() - close.len())).into_bytes()
 }

@@ -75,7 +75,7 @@ impl Places {
         tempfile::Builder::new().prefix("bench-").tempdir_in(&self.data)
     }
 
-    fn lazuli(&self) -> PathBuf {
+    pub fn lazuli(&self) -> PathBuf {
         env::var_os("LAZULI_BIN").map_or_else(|| self.target.join("release/lazuli"), PathBuf::from)
     }
 

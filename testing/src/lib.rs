@@ -1,6 +1,7 @@
 //! The server in a box: the real front end, rules and turns over any engine, with a clock and ids that a test scripts. A request goes
 //! in as bytes and its answer comes out as bytes, through the same connection code that a socket would have.
 
+pub mod cluster;
 mod counting;
 pub mod fuzz;
 mod issuer;

@@ -14,7 +14,12 @@ use partition::Shell;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::watch;
 
+use crate::cluster;
 use crate::request::{Answer, Request};
+
+fn start() -> Arc<ScriptedClock> {
+    Arc::new(ScriptedClock::at(Timestamp::parse_iso8601("2026-01-02T03:04:05Z").expect("well formed")))
+}
 
 pub struct World {
     pub engine: Arc<dyn Engine>,
@@ -23,16 +28,18 @@ pub struct World {
 }
 
 impl World {
-    /// Everything begins at 2026-01-02T03:04:05Z on an empty memory engine.
+    /// Everything begins at 2026-01-02T03:04:05Z on an empty engine: the memory engine, or what `LAZULI_TEST_ENGINE` names.
     pub async fn new() -> World {
-        Self::over(Arc::new(MemoryEngine::new())).await
+        let clock = start();
+        let engine = match std::env::var("LAZULI_TEST_ENGINE").as_deref() {
+            Err(_) | Ok("memory") => Arc::new(MemoryEngine::new()),
+            Ok(name) => cluster::engine(name, clock.clone()).await,
+        };
+        Self::with(engine, clock, Arc::new(ScriptedIds::default())).await.expect("the engine opens")
     }
 
     pub async fn over(engine: Arc<dyn Engine>) -> World {
-        let start = Timestamp::parse_iso8601("2026-01-02T03:04:05Z").expect("well formed");
-        Self::with(engine, Arc::new(ScriptedClock::at(start)), Arc::new(ScriptedIds::default()))
-            .await
-            .expect("the engine opens")
+        Self::with(engine, start(), Arc::new(ScriptedIds::default())).await.expect("the engine opens")
     }
 
     pub async fn with(

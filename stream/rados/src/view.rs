@@ -36,8 +36,9 @@ pub struct RadosView {
     revision: AtomicU64,
     /// Something was told of this state.
     is_shown: AtomicBool,
-    /// What came with the opening, by its key; of this state alone.
+    /// What came with the opening, by its key, and the revision it is of.
     brought: HashMap<Bytes, Option<Record>>,
+    brought_revision: u64,
     _open: OpenView,
 }
 
@@ -45,7 +46,8 @@ impl Core {
     pub async fn open_view(self: &Arc<Self>, partition: &PartitionId) -> Result<RadosView, Fault> {
         let open = self.alive.open_view();
         let group = self.find_group(&partition.group).await?;
-        let shard = group.map(|group| self.shard(partition, group.shards));
+        // A fenced group shows nothing, whether it is swept or not.
+        let shard = group.filter(|group| group.fenced.is_none()).map(|group| self.shard(partition, group.shards));
         let mut view = RadosView {
             core: Arc::clone(self),
             shard,
@@ -53,6 +55,7 @@ impl Core {
             revision: AtomicU64::new(0),
             is_shown: AtomicBool::new(false),
             brought: HashMap::new(),
+            brought_revision: 0,
             _open: open,
         };
         let keys: Vec<Bytes> =
@@ -61,6 +64,7 @@ impl Core {
         let found = view.records(found.pop())?;
         view.brought = keys.into_iter().map(|key| (key, None)).collect();
         view.brought.extend(found.into_iter().map(|(key, record)| (key, Some(record))));
+        view.brought_revision = view.revision.load(Ordering::Acquire);
         view.is_shown = AtomicBool::new(false);
         Ok(view)
     }
@@ -176,8 +180,11 @@ impl View for RadosView {
     fn get<'a>(&'a self, family: Family, key: &'a [u8]) -> BoxFuture<'a, Result<Option<Record>, Fault>> {
         Box::pin(async move {
             let key = key::record(family, &self.partition, key);
-            if let Some(brought) = self.brought.get(&key) {
-                self.is_shown.store(true, Ordering::Release);
+            // Shown first, so that the state cannot become a newer one after it was compared.
+            if let Some(brought) = self.brought.get(&key)
+                && !(self.is_shown.swap(true, Ordering::AcqRel)
+                    && self.revision.load(Ordering::Acquire) != self.brought_revision)
+            {
                 return Ok(brought.clone());
             }
             let found = self.read(vec![Look::Keys(vec![key])]).await?.pop();
@@ -199,7 +206,9 @@ impl Core {
     /// A page of a group: as much of each shard as one operation gives, merged in order up to where the first of them may go on.
     pub async fn scan_group(&self, range: &GroupRange, limit: usize) -> Result<Page, Fault> {
         let nothing = Page { rows: Vec::new(), more: false };
-        let Some(group) = self.find_group(&range.group).await? else { return Ok(nothing) };
+        let Some(group) = self.find_group(&range.group).await?.filter(|group| group.fenced.is_none()) else {
+            return Ok(nothing);
+        };
         let after = match &range.start {
             ScanStart::AtPartition(partition) => key::before_partition(range.family, partition).freeze(),
             ScanStart::After { partition, key } => key::record(range.family, partition, key),

@@ -263,6 +263,9 @@ async fn a_late_commit_does_not_pass_a_fence() {
     let (cluster, clock) = (Fake::default(), clock());
     let engine = open(&cluster, &clock).await;
     add(&engine, &partition("p")).await.expect("counted");
+    // Knows the group from before and goes on to look at it.
+    let witness = open(&cluster, &clock).await;
+    assert_eq!(count(&witness, &partition("p")).await.0, 1);
     cluster.set_fate(|object, steps| {
         let is_fence = steps.iter().any(|step| matches!(step, Step::SetAttribute { .. }));
         if is_commit(object) && !is_fence { Fate::Late } else { Fate::Applied }
@@ -274,7 +277,36 @@ async fn a_late_commit_does_not_pass_a_fence() {
     tokio::time::sleep(Duration::from_millis(50)).await;
     engine.fence(&partition("p").group).await.expect("fenced");
     cluster.deliver();
-    assert_eq!(count(&engine, &partition("p")).await.0, 1);
+    assert_eq!(count(&witness, &partition("p")).await.0, 1);
+    assert_eq!(count(&engine, &partition("p")).await.0, 0, "a fenced group shows nothing");
     cluster.clear_fate();
     assert!(task.await.is_err(), "the task saw the fence");
+}
+
+/// A view that has shown nothing yet takes a newer state, and then all of it: also what came along when it was opened.
+#[tokio::test]
+async fn a_view_is_of_one_state_whatever_came_with_it() {
+    let (cluster, clock) = (Fake::default(), clock());
+    let engine = open(&cluster, &clock).await;
+    let p = partition("p");
+    let both = |value: &'static str| {
+        let put = |key: &'static str| Write::Put {
+            family: FAMILY,
+            key: Bytes::from_static(key.as_bytes()),
+            value: Bytes::from_static(value.as_bytes()),
+            slices: Vec::new(),
+        };
+        Batch { guards: Vec::new(), writes: vec![put(""), put("other")] }
+    };
+    for first in ["", "other"] {
+        engine.commit(&p, both("old"), Synced).await.expect("committed");
+        let view = engine.view(&p).await.expect("a view");
+        engine.commit(&p, both("new"), Synced).await.expect("committed");
+        let shown = view.get(FAMILY, first.as_bytes()).await.expect("the first read").expect("there").value;
+        let second = if first.is_empty() { "other" } else { "" };
+        match view.get(FAMILY, second.as_bytes()).await {
+            Ok(record) => assert_eq!(record.expect("there").value, shown, "{first:?} first"),
+            Err(fault) => assert!(matches!(fault, Fault::Moved)),
+        }
+    }
 }

@@ -1,0 +1,47 @@
+//! Engines on RADOS for tests: on a cluster in memory, or on the real one that `LAZULI_CEPH_CONF` names.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::Engine;
+use env::{Clock, Ids, SystemIds};
+use librados::{Librados, Objects, Settings};
+use rados::fake::Fake;
+use rados::{Options, Rados};
+
+/// A new and empty engine: `rados-in-memory` or `rados`.
+pub async fn engine(name: &str, clock: Arc<dyn Clock>) -> Arc<dyn Engine> {
+    let objects: Arc<dyn Objects> = match name {
+        "rados-in-memory" => Arc::new(Fake::default()),
+        "rados" => connect(&SystemIds::new().next().to_string()),
+        other => panic!("LAZULI_TEST_ENGINE is memory, rados-in-memory or rados, not {other}"),
+    };
+    over(objects, clock).await
+}
+
+/// An engine on a cluster that others may share.
+pub async fn over(objects: Arc<dyn Objects>, clock: Arc<dyn Clock>) -> Arc<Rados> {
+    // Some groups in several shards; queues and shares are one partition, and what is owned is in one shard.
+    let options = Options::new(|group| match group.0.first() {
+        Some(b'b' | b't') => 4,
+        Some(b'd') => 2,
+        _ => 1,
+    });
+    Rados::open(objects, clock, &SystemIds::new(), options).await.expect("the cluster takes its client")
+}
+
+/// The cluster of the tests, in a namespace of this name.
+pub fn connect(namespace: &str) -> Arc<Librados> {
+    let conf =
+        std::env::var("LAZULI_CEPH_CONF").expect("LAZULI_CEPH_CONF names a cluster: see testing/ceph/with-cluster");
+    let settings = Settings {
+        conf: Some(conf.into()),
+        user: std::env::var("LAZULI_CEPH_USER").unwrap_or_else(|_| "lazuli".into()),
+        keyring: None,
+        records_pool: "lazuli-records".into(),
+        bodies_pool: "lazuli-bodies".into(),
+        namespace: Some(namespace.into()),
+        deadline: Duration::from_secs(20),
+    };
+    Librados::connect(&settings).expect("the cluster takes its client")
+}
