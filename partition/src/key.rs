@@ -2,7 +2,8 @@
 //!
 //! | group     | id                                | partition      | families                              |
 //! |-----------|-----------------------------------|----------------|---------------------------------------|
-//! | system    | `s`                               | by purpose     | CEILING                               |
+//! | system    | `s`                               | `ticks`        | CEILING                               |
+//! |           |                                   | `accounts`     | ACCOUNT                               |
 //! | account   | `a` account                       | service letter | PROPERTIES                            |
 //! |           |                                   | `copies`       | PENDING_COPIES                        |
 //! | directory | `d` service account               | name           | HEAD, TOMBSTONE, KEPT, SNAPSHOT       |
@@ -28,6 +29,8 @@ pub mod system {
     use engine::Family;
     /// Partition `ticks`: the number no ETag has reached yet.
     pub const CEILING: Family = Family(1);
+    /// Partition `accounts`: one record per account, where they are kept in the engine; the key is its name.
+    pub const ACCOUNT: Family = Family(2);
 }
 
 /// Families of an account.
@@ -131,12 +134,22 @@ pub fn system_group() -> GroupId {
     GroupId(Bytes::from_static(b"s"))
 }
 
-/// What an account keeps of one of its services as a whole.
-pub fn service_partition(account: &AccountName, service: Service) -> PartitionId {
+/// Where accounts are kept, if the engine keeps them.
+pub fn accounts_partition() -> PartitionId {
+    PartitionId { group: system_group(), key: Bytes::from_static(b"accounts") }
+}
+
+/// What is kept of an account as a whole.
+pub fn account_group(account: &AccountName) -> GroupId {
     let mut id = BytesMut::with_capacity(1 + account.as_str().len());
     id.put_u8(b'a');
     id.put_slice(account.as_str().as_bytes());
-    PartitionId { group: GroupId(id.freeze()), key: Bytes::from(service.letter().to_string()) }
+    GroupId(id.freeze())
+}
+
+/// What an account keeps of one of its services as a whole.
+pub fn service_partition(account: &AccountName, service: Service) -> PartitionId {
+    PartitionId { group: account_group(account), key: Bytes::from(service.letter().to_string()) }
 }
 
 /// Where an account notes the handles that its clients may come back to after a restart.

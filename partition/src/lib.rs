@@ -3,6 +3,7 @@
 //! A rule is a pure function: values in, values out, no engine, no clock, no request. `execute` is the one loop that loads what
 //! a rule needs, lets it decide, and commits what it decided. There is no HTTP and no runtime here.
 
+pub mod account;
 pub mod blob;
 pub mod checks;
 pub mod condition;

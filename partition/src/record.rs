@@ -4,6 +4,7 @@
 //! nothing; a new optional field is a new tag. An unknown tag or shape is damage, because the format version of the store
 //! refuses to open what a newer program wrote.
 
+pub mod account;
 pub mod blob;
 pub mod blocks;
 pub mod container;
