@@ -1,7 +1,7 @@
 //! The clock: the real one, and one that stands still until a test moves it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use crate::timestamp::{TICKS_PER_SECOND, Timestamp};
 
@@ -17,6 +17,25 @@ impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         Timestamp::UNIX_EPOCH.plus_ticks((since_epoch.as_nanos() / 100) as u64)
+    }
+}
+
+/// Begins at the machine's wall clock and goes on steadily, whatever happens to that.
+pub struct SteadyClock {
+    start: Timestamp,
+    since: Instant,
+}
+
+impl SteadyClock {
+    #[allow(clippy::disallowed_methods)] // this is the home of the clock
+    pub fn start() -> Self {
+        SteadyClock { start: SystemClock.now(), since: Instant::now() }
+    }
+}
+
+impl Clock for SteadyClock {
+    fn now(&self) -> Timestamp {
+        self.start.plus_ticks((self.since.elapsed().as_nanos() / 100) as u64)
     }
 }
 

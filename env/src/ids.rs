@@ -69,6 +69,14 @@ impl Ids for SystemIds {
     }
 }
 
+/// Random bytes for a secret: a key that nobody can guess.
+#[allow(clippy::disallowed_methods)] // this is the home of chance
+pub fn secret_bytes<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).expect("the operating system gives random bytes once it has booted");
+    bytes
+}
+
 /// Counts from one; the same run gives the same ids.
 #[derive(Default)]
 pub struct ScriptedIds(AtomicU64);

@@ -2,8 +2,10 @@
 
 mod clock;
 mod ids;
+mod steered;
 mod timestamp;
 
-pub use clock::{Clock, ScriptedClock, SystemClock};
-pub use ids::{Id, Ids, ScriptedIds, SystemIds};
+pub use clock::{Clock, ScriptedClock, SteadyClock, SystemClock};
+pub use ids::{Id, Ids, ScriptedIds, SystemIds, secret_bytes};
+pub use steered::{Measurement, SteeredClock};
 pub use timestamp::{TICKS_PER_SECOND, Timestamp};

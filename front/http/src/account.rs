@@ -7,6 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use contract::names::AccountName;
 use hmac::digest::KeyInit;
 use hmac::{Hmac, Mac};
+use partition::account::AccountSettings;
 use sha2::Sha256;
 
 /// The development account, whose key everybody knows.
@@ -54,6 +55,25 @@ impl Default for BlobSettings {
             rehydration_seconds: 60,
             container_retention_days: None,
         }
+    }
+}
+
+impl From<&AccountSettings> for BlobSettings {
+    fn from(settings: &AccountSettings) -> BlobSettings {
+        let default = BlobSettings::default();
+        BlobSettings {
+            versioning: settings.versioning,
+            immutable_storage: settings.immutable_storage,
+            track_last_access: settings.track_last_access,
+            rehydration_seconds: settings.archive_rehydration_seconds.unwrap_or(default.rehydration_seconds),
+            container_retention_days: settings.container_retention_days,
+        }
+    }
+}
+
+impl From<&AccountSettings> for FileSettings {
+    fn from(settings: &AccountSettings) -> FileSettings {
+        FileSettings { share_retention_days: settings.share_retention_days }
     }
 }
 
@@ -160,6 +180,10 @@ impl Account {
         let keys =
             keys.iter().map(|key| AccountKey::parse(key).ok_or(AccountError::BadKey)).collect::<Result<_, _>>()?;
         Ok(Account { name, keys, blob: BlobSettings::default(), file: FileSettings::default() })
+    }
+
+    pub fn with(self, settings: &AccountSettings) -> Account {
+        Account { blob: settings.into(), file: settings.into(), ..self }
     }
 
     /// Is one of its keys the one that everybody knows?

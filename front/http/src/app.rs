@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use contract::{ApiVersion, ErrorCode, Refusal, Service};
+use engine::BoxFuture;
 use partition::record::service::ServiceProperties;
 use partition::{Failure, Shell};
 
@@ -24,11 +25,22 @@ use crate::tokens::Tokens;
 use crate::website;
 use crate::wire::{Body, Head, HeadError, Response};
 
+/// Where accounts are kept that others may change, too.
+pub trait AccountsSource: Send + Sync {
+    /// Is it possible that a change was missed?
+    fn is_stale(&self) -> bool;
+
+    /// As they are now; an error in words.
+    fn read(&self) -> BoxFuture<'_, Result<Vec<Account>, String>>;
+}
+
 /// All that answering needs; shared by every connection of every service.
 pub struct App {
     pub shell: Arc<Shell>,
     /// Replaced as a whole when keys are rotated; a request keeps the account it began with.
     accounts: RwLock<HashMap<String, Arc<Account>>>,
+    /// Where they are read, if others may change them.
+    accounts_source: OnceLock<Arc<dyn AccountsSource>>,
     /// Whose bearer tokens are trusted; nobody's unless it is configured.
     tokens: RwLock<Option<Arc<Tokens>>>,
     pub(crate) settings: Settings,
@@ -44,6 +56,7 @@ impl App {
         let app = App {
             shell,
             accounts: RwLock::default(),
+            accounts_source: OnceLock::new(),
             tokens: RwLock::default(),
             settings: Settings::default(),
             copy_sources: RwLock::default(),
@@ -58,6 +71,31 @@ impl App {
     pub fn set_accounts(&self, accounts: Vec<Account>) {
         let accounts = accounts.into_iter().map(|account| (account.name.as_str().to_string(), Arc::new(account)));
         *self.accounts.write().unwrap_or_else(PoisonError::into_inner) = accounts.collect();
+    }
+
+    /// From here on accounts are read again whenever those at hand may be out of date. Set once.
+    pub fn set_accounts_source(&self, source: Arc<dyn AccountsSource>) {
+        let _ = self.accounts_source.set(source); // the first one stays
+    }
+
+    /// May the accounts at hand be out of date? Then nobody is let in by them alone.
+    pub fn are_accounts_stale(&self) -> bool {
+        self.accounts_source.get().is_some_and(|source| source.is_stale())
+    }
+
+    /// Reads the accounts again if those at hand may be out of date.
+    async fn freshen_accounts(&self) -> Result<(), Refusal> {
+        let Some(source) = self.accounts_source.get().filter(|source| source.is_stale()) else { return Ok(()) };
+        match source.read().await {
+            Ok(accounts) => {
+                self.set_accounts(accounts);
+                Ok(())
+            }
+            Err(error) => {
+                tracing::error!(%error, "accounts may be out of date and cannot be read: refusing requests");
+                Err(ErrorCode::ServerBusy.into())
+            }
+        }
     }
 
     pub fn set_tokens(&self, tokens: Option<Tokens>) {
@@ -107,6 +145,9 @@ impl App {
         }
         let (id, now) = (self.shell.ids.next(), self.shell.clock.now());
         let mut context = Context { service, head: Some(head), id, now, version: None };
+        if let Err(refusal) = self.freshen_accounts().await {
+            return context.refusal(refusal);
+        }
 
         let (address, query, account) = match self.address(service, tls, head) {
             Ok(addressed) => addressed,
