@@ -14,7 +14,7 @@ use engine::{Family, Fault, GroupRange, KeyRange, PartitionId, ScanStart, Write}
 use env::Timestamp;
 
 use crate::execute::{Command, Failure, Moment, Reader, Shell};
-use crate::key::{self, system};
+use crate::key::{self, GroupKind, system};
 pub use crate::record::account::{AccountSettings, Secret, StoredAccount};
 use crate::record::corrupt;
 
@@ -97,8 +97,7 @@ pub async fn reopen(shell: &Shell, name: &AccountName) -> Result<Changed, Failur
 /// The last step: the account and what is kept of it as a whole are gone. It holds nothing (`holds_anything`) and nobody serves it.
 pub async fn remove(shell: &Shell, name: &AccountName) -> Result<(), Failure> {
     let group = key::account_group(name);
-    // Every family of the group, whatever a partition of it uses the number for.
-    for family in [key::account::PROPERTIES, key::account::PENDING_COPIES, key::HANDLE] {
+    for family in GroupKind::Account.families().iter().copied() {
         loop {
             let start = ScanStart::AtPartition(Bytes::new());
             let range = GroupRange { group: group.clone(), family, start, before_partition: None };

@@ -14,13 +14,13 @@ use std::marker::PhantomData;
 use bytes::Bytes;
 use contract::names::AccountName;
 use contract::{ErrorCode, Refusal, Service};
-use engine::{Fault, GroupId, GroupRange, PartitionId, ScanStart, Write};
+use engine::{Engine, Family, Fault, GroupId, GroupRange, PartitionId, Row, ScanStart, Write};
 use env::{Id, Timestamp};
 
 use crate::execute::{Command, Failure, Moment, Reader, Shell};
 use crate::key::{self, directory};
 use crate::list::{Listed, Listing, walk};
-use crate::record::corrupt;
+use crate::record::{ContainerHead, KeptHead, QueueHead, ShareHead, TableHead, corrupt};
 
 /// The head of a named thing.
 pub trait Named: Sized + Send + Sync {
@@ -89,6 +89,43 @@ impl<H: Named> Found<H> {
             Some(head) if head.incarnation() == self.head.incarnation() => Ok(()),
             _ => Err(H::NOT_FOUND.into()),
         }
+    }
+}
+
+/// Every group that an account's names of a service stand for, those of deleted ones that are kept included.
+pub async fn groups(engine: &dyn Engine, service: Service, account: &AccountName) -> Result<Vec<GroupId>, Fault> {
+    let mut groups = Vec::new();
+    for family in [directory::HEAD, directory::KEPT] {
+        let mut start = ScanStart::AtPartition(Bytes::new());
+        loop {
+            let group = key::directory_group(service, account);
+            let page = engine.scan(&GroupRange { group, family, start, before_partition: None }, 1000).await?;
+            for row in &page.rows {
+                let incarnation = incarnation(service, family, &row.record.value)?;
+                groups.push(key::contents_group(service, account, incarnation));
+            }
+            match page.rows.last() {
+                Some(Row { partition, key, .. }) if page.more => {
+                    start = ScanStart::After { partition: partition.clone(), key: key.clone() };
+                }
+                _ => break,
+            }
+        }
+    }
+    Ok(groups)
+}
+
+fn incarnation(service: Service, family: Family, value: &[u8]) -> Result<Id, Fault> {
+    fn of<H: Named>(is_kept: bool, value: &[u8]) -> Result<Id, Fault> {
+        let head = if is_kept { KeptHead::decode(value)?.head } else { H::decode(value)? };
+        Ok(head.incarnation())
+    }
+    let is_kept = family == directory::KEPT;
+    match service {
+        Service::Blob => of::<ContainerHead>(is_kept, value),
+        Service::Queue => of::<QueueHead>(is_kept, value),
+        Service::Table => of::<TableHead>(is_kept, value),
+        Service::File => of::<ShareHead>(is_kept, value),
     }
 }
 

@@ -130,6 +130,73 @@ pub mod share {
     pub const COPYING: Family = Family(11);
 }
 
+/// What a group is of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum GroupKind {
+    System,
+    Account,
+    Directory,
+    Container,
+    Queue,
+    Table,
+    Share,
+}
+
+impl GroupKind {
+    /// Every family that a group of this kind may have records in.
+    pub fn families(self) -> &'static [Family] {
+        match self {
+            GroupKind::System => &[system::CEILING, system::ACCOUNT],
+            // What is noted of handles has the number of PROPERTIES, in a partition of its own.
+            GroupKind::Account => &[account::PROPERTIES, account::PENDING_COPIES],
+            GroupKind::Directory => &[directory::HEAD, directory::TOMBSTONE, directory::KEPT, directory::SNAPSHOT],
+            GroupKind::Container => &[
+                container::HEAD,
+                container::BODY,
+                container::BLOCKS,
+                container::STAGED,
+                container::STAGING,
+                container::PAST,
+                container::PAST_BODY,
+                container::PAST_BLOCKS,
+                container::HAS_PAST,
+                container::TAGGED,
+                container::EXPIRING,
+            ],
+            GroupKind::Queue => &[queue::VISIBLE, queue::POINTER, queue::TEXT, queue::EXPIRY, queue::STATE],
+            GroupKind::Table => &[table::ENTITY],
+            GroupKind::Share => &[
+                share::ENTRY,
+                share::NODE,
+                share::RUN,
+                share::PAST_ENTRY,
+                share::PAST_NODE,
+                share::PAST_RUN,
+                share::STATE,
+                share::ORPHAN,
+                share::PERMISSION,
+                share::STAGED,
+                share::COPYING,
+            ],
+        }
+    }
+}
+
+/// By the first letter of its id.
+pub fn kind(group: &GroupId) -> Option<GroupKind> {
+    match group.0.first()? {
+        b's' => Some(GroupKind::System),
+        b'a' => Some(GroupKind::Account),
+        b'd' => Some(GroupKind::Directory),
+        letter => match Service::ALL.into_iter().find(|service| service.letter() as u8 == *letter)? {
+            Service::Blob => Some(GroupKind::Container),
+            Service::Queue => Some(GroupKind::Queue),
+            Service::Table => Some(GroupKind::Table),
+            Service::File => Some(GroupKind::Share),
+        },
+    }
+}
+
 pub fn system_group() -> GroupId {
     GroupId(Bytes::from_static(b"s"))
 }
@@ -231,6 +298,33 @@ mod tests {
         assert_eq!(after_prefix(&[1, 0xFF]).as_deref(), Some([2].as_slice()));
         assert_eq!(after_prefix(&[0xFF, 0xFF]), None);
         assert_eq!(after_prefix(b""), None);
+    }
+
+    #[test]
+    fn groups_tell_what_they_are_of() {
+        let account = AccountName::parse("abc").expect("right");
+        assert_eq!(kind(&system_group()), Some(GroupKind::System));
+        assert_eq!(kind(&account_group(&account)), Some(GroupKind::Account));
+        for (service, expected) in [
+            (Service::Blob, GroupKind::Container),
+            (Service::Queue, GroupKind::Queue),
+            (Service::Table, GroupKind::Table),
+            (Service::File, GroupKind::Share),
+        ] {
+            assert_eq!(kind(&directory_group(service, &account)), Some(GroupKind::Directory));
+            assert_eq!(kind(&contents_group(service, &account, Id(1))), Some(expected));
+        }
+    }
+
+    /// Whoever copies a group copies all of it.
+    #[test]
+    fn every_family_is_listed() {
+        use GroupKind::{Account, Container, Directory, Queue, Share, System, Table};
+        let kinds = [System, Account, Directory, Container, Queue, Table, Share];
+        let listed: usize = kinds.iter().map(|kind| kind.families().len()).sum();
+        let named = include_str!("key.rs").matches(concat!(": Family = ", "Family(")).count();
+        assert_eq!(listed + 1, named, "all but HANDLE, which is PROPERTIES by number");
+        assert_eq!(HANDLE, account::PROPERTIES);
     }
 
     #[test]

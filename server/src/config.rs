@@ -7,15 +7,21 @@ use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use contract::Service;
-use contract::limits::RETENTION_DAYS_MAX;
+use contract::names::AccountName;
 use contract::roles::{ROLES, Role};
-use http::account::{Account, BlobSettings, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, FileSettings};
+use http::account::{Account, AccountKey, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 use http::source::allow::AllowList;
 use http::tokens::{Assignment, Tokens};
 use serde::Deserialize;
 use tracing::level_filters::LevelFilter;
 
+use crate::accounts::AccountCommand;
 use crate::tls::TlsFiles;
+
+mod engine;
+
+pub use engine::{ClusterSettings, EngineSettings};
+use engine::{EngineFile, EngineFlags, EngineName};
 
 /// The Azure Storage that anyone can run.
 #[derive(Parser, Clone, Debug)]
@@ -31,6 +37,60 @@ pub struct CommandLine {
 enum Command {
     /// Serve (what happens without a command, too)
     Serve(ServeFlags),
+    /// Accounts of a cluster: list, create, show, rotate, set, delete
+    #[command(subcommand)]
+    Account(AccountCommand),
+    /// Copy a directory that nothing serves into a cluster, with the accounts that are given
+    Migrate(MigrateFlags),
+}
+
+#[derive(Args, Clone, Debug)]
+struct MigrateFlags {
+    /// The directory
+    #[arg(long, value_name = "DIR")]
+    data: PathBuf,
+    /// An account to bring along, as it was given to `serve`; those in the file are brought, too [default: the development account]
+    #[arg(
+        long,
+        value_name = "NAME:KEY1[:KEY2]",
+        env = "LAZULI_ACCOUNT",
+        value_delimiter = ',',
+        hide_env_values = true
+    )]
+    account: Vec<String>,
+    #[command(flatten)]
+    open: OpenFlags,
+}
+
+/// What the program is asked to do.
+pub enum Asked {
+    Serve(Box<Settings>),
+    Account(Box<EngineSettings>, Box<AccountCommand>),
+    Migrate(Box<Migration>),
+}
+
+/// What to bring into a cluster, and from where.
+pub struct Migration {
+    pub data: PathBuf,
+    pub accounts: Vec<NewAccount>,
+    pub engine: EngineSettings,
+}
+
+/// An account as it was given.
+pub struct NewAccount {
+    pub name: AccountName,
+    pub keys: Vec<AccountKey>,
+    pub settings: partition::account::AccountSettings,
+}
+
+/// Of commands that do not serve.
+#[derive(Args, Clone, Debug, Default)]
+pub struct OpenFlags {
+    #[command(flatten)]
+    engine: EngineFlags,
+    /// A TOML file with any of the settings of `serve`
+    #[arg(long, value_name = "FILE", env = "LAZULI_CONFIG")]
+    config: Option<PathBuf>,
 }
 
 #[derive(Args, Clone, Debug, Default)]
@@ -95,6 +155,8 @@ struct ServeFlags {
     /// Listen beyond this machine although the only key is the published development key, which everybody knows
     #[arg(long, env = "LAZULI_ALLOW_PUBLISHED_KEY_ON_NETWORK")]
     allow_published_key_on_network: bool,
+    #[command(flatten)]
+    engine: EngineFlags,
 }
 
 /// The same settings in the file, in the same words.
@@ -122,6 +184,34 @@ struct ConfigFile {
     tokens: Option<TokenSettings>,
     #[serde(default)]
     copy: CopySettings,
+    engine: Option<EngineName>,
+    ceph_conf: Option<PathBuf>,
+    ceph_user: Option<String>,
+    ceph_keyring: Option<PathBuf>,
+    records_pool: Option<String>,
+    bodies_pool: Option<String>,
+    ceph_namespace: Option<String>,
+    /// `[shards]`: `container = 16`
+    #[serde(default)]
+    shards: BTreeMap<String, u16>,
+}
+
+impl ConfigFile {
+    /// What it says of the engine.
+    fn take_engine(&mut self) -> EngineFile {
+        EngineFile {
+            engine: self.engine,
+            data: self.data.take(),
+            durability: self.durability,
+            ceph_conf: self.ceph_conf.take(),
+            ceph_user: self.ceph_user.take(),
+            ceph_keyring: self.ceph_keyring.take(),
+            records_pool: self.records_pool.take(),
+            bodies_pool: self.bodies_pool.take(),
+            ceph_namespace: self.ceph_namespace.take(),
+            shards: std::mem::take(&mut self.shards),
+        }
+    }
 }
 
 /// `[copy]`: what may be copied from outside this server.
@@ -157,32 +247,15 @@ struct AccountSettings {
 }
 
 impl AccountSettings {
-    fn check(&self, name: &str) -> Result<(), String> {
-        for (what, days) in [
-            ("container-retention-days", self.container_retention_days),
-            ("share-retention-days", self.share_retention_days),
-        ] {
-            if days.is_some_and(|days| !(1..=RETENTION_DAYS_MAX).contains(&days)) {
-                return Err(format!("[account.{name}]: {what} is from 1 to {RETENTION_DAYS_MAX}"));
-            }
-        }
-        Ok(())
-    }
-
-    fn blob(&self) -> BlobSettings {
-        BlobSettings {
+    fn of_account(&self) -> partition::account::AccountSettings {
+        partition::account::AccountSettings {
             versioning: self.versioning,
             immutable_storage: self.immutable_storage,
             track_last_access: self.track_last_access,
-            rehydration_seconds: self
-                .archive_rehydration_seconds
-                .unwrap_or(BlobSettings::default().rehydration_seconds),
+            archive_rehydration_seconds: self.archive_rehydration_seconds,
             container_retention_days: self.container_retention_days,
+            share_retention_days: self.share_retention_days,
         }
-    }
-
-    fn file(&self) -> FileSettings {
-        FileSettings { share_retention_days: self.share_retention_days }
     }
 }
 
@@ -212,7 +285,7 @@ struct AssignmentSettings {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum DurabilityFlag {
+pub enum DurabilityFlag {
     Full,
     Relaxed,
 }
@@ -260,14 +333,14 @@ impl<'de> Deserialize<'de> for Port {
 /// What was decided.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    pub data: PathBuf,
+    pub engine: EngineSettings,
     pub host: IpAddr,
     ports: [Port; 4],
     /// Where websites are served by path.
     pub web_port: Port,
     pub smb_port: Port,
     pub smb_requires_encryption: bool,
-    pub durability: embedded::Durability,
+    /// None with a cluster, which holds its own.
     pub accounts: Vec<Account>,
     pub tokens: Option<Tokens>,
     pub copy_sources: AllowList,
@@ -277,17 +350,57 @@ pub struct Settings {
     not_served: Vec<String>,
 }
 
+impl Asked {
+    pub fn gather(line: CommandLine) -> Result<Asked, String> {
+        match line.command {
+            Some(Command::Serve(flags)) => Settings::gather(flags).map(Box::new).map(Asked::Serve),
+            None => Settings::gather(line.serve).map(Box::new).map(Asked::Serve),
+            Some(Command::Account(command)) => {
+                let OpenFlags { engine, config } = command.open_flags().clone();
+                let mut file = config.as_deref().map(read_file).transpose()?.unwrap_or_default();
+                let engine = EngineSettings::merge(engine, None, None, file.take_engine())?;
+                Ok(Asked::Account(Box::new(engine), Box::new(command)))
+            }
+            Some(Command::Migrate(flags)) => Migration::gather(flags).map(Box::new).map(Asked::Migrate),
+        }
+    }
+}
+
+impl Migration {
+    fn gather(flags: MigrateFlags) -> Result<Migration, String> {
+        let OpenFlags { engine, config } = flags.open;
+        let mut file = config.as_deref().map(read_file).transpose()?.unwrap_or_default();
+        // The file may be that of the directory's server.
+        let told = file.take_engine();
+        let engine = EngineSettings::merge(engine, None, None, EngineFile { data: None, durability: None, ..told })?;
+        let accounts = accounts(&flags.account, &file.account)?.into_iter().map(|account| NewAccount {
+            settings: file.account.get(account.name.as_str()).map(AccountSettings::of_account).unwrap_or_default(),
+            name: account.name,
+            keys: account.keys,
+        });
+        Ok(Migration { data: flags.data, accounts: accounts.collect(), engine })
+    }
+}
+
 impl Settings {
-    pub fn gather(line: CommandLine) -> Result<Settings, String> {
-        let flags = match line.command {
-            Some(Command::Serve(flags)) => flags,
-            None => line.serve,
-        };
+    fn gather(flags: ServeFlags) -> Result<Settings, String> {
         let file = flags.config.as_deref().map(read_file).transpose()?.unwrap_or_default();
         Self::merge(flags, file)
     }
 
-    fn merge(flags: ServeFlags, file: ConfigFile) -> Result<Settings, String> {
+    fn merge(flags: ServeFlags, mut file: ConfigFile) -> Result<Settings, String> {
+        let engine = EngineSettings::merge(flags.engine, flags.data, flags.durability, file.take_engine())?;
+        let accounts = match engine {
+            EngineSettings::Embedded { .. } => accounts(&flags.account, &file.account)?,
+            EngineSettings::Rados(_) if flags.account.is_empty() && file.account.is_empty() => Vec::new(),
+            EngineSettings::Rados(_) => {
+                return Err(
+                    "--account and [account.NAME] mean nothing with --engine rados: accounts are in the cluster, \
+                            where `lazuli account create NAME` makes them"
+                        .into(),
+                );
+            }
+        };
         let port = |flag: Option<Port>, file: Option<Port>, default: u16| flag.or(file).unwrap_or(Port::On(default));
         let ports = [
             port(flags.blob_port, file.blob_port, 10000),
@@ -311,19 +424,14 @@ impl Settings {
             (None, None) => None,
             _ => return Err("--tls-cert and --tls-key go together".into()),
         };
-        let durability = match flags.durability.or(file.durability).unwrap_or(DurabilityFlag::Full) {
-            DurabilityFlag::Full => embedded::Durability::Full,
-            DurabilityFlag::Relaxed => embedded::Durability::Relaxed,
-        };
         Ok(Settings {
-            data: flags.data.or(file.data).unwrap_or_else(|| "lazuli-data".into()),
+            engine,
             host: flags.host.or(file.host).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
             ports,
             smb_port: port(flags.smb_port, file.smb_port, 10445),
             smb_requires_encryption: flags.smb_encryption.or(file.smb_encryption) != Some(EncryptionFlag::Offered),
             web_port: flags.web_port.or(file.web_port).unwrap_or(Port::Off),
-            durability,
-            accounts: accounts(&flags.account, &file.account)?,
+            accounts,
             tokens: file.tokens.map(tokens).transpose()?,
             copy_sources: AllowList::parse(flags.copy_source.iter().chain(&file.copy.allow).map(String::as_str))?,
             log,
@@ -347,19 +455,15 @@ impl Settings {
         &self.not_served
     }
 
-    pub fn data_display(&self) -> String {
-        std::path::absolute(&self.data).unwrap_or_else(|_| self.data.clone()).display().to_string()
-    }
-
     /// Anybody who can reach the server could do anything with the key that everybody knows.
-    pub fn refuse_published_key_on_network(&self) -> Result<(), String> {
-        let published = self.accounts.iter().any(Account::is_published);
+    pub fn refuse_published_key_on_network(&self, accounts: &[Account]) -> Result<(), String> {
+        let published = accounts.iter().any(Account::is_published);
         if self.host.is_loopback() || !published || self.allow_published_key_on_network {
             return Ok(());
         }
         Err(format!(
             "refusing to listen on {}: an account has the published development key, which everybody knows. Give accounts keys of \
-             their own with --account NAME:KEY, or say --allow-published-key-on-network if whoever can reach this machine may do \
+             their own with --account NAME:KEY (in a cluster with `lazuli account rotate`), or say --allow-published-key-on-network if whoever can reach this machine may do \
              anything with the data.",
             self.host
         ))
@@ -384,16 +488,16 @@ fn accounts(flags: &[String], file: &BTreeMap<String, AccountSettings>) -> Resul
     }
     for (name, settings) in file {
         let mut keys: Vec<&str> = settings.keys.iter().map(String::as_str).collect();
-        settings.check(name)?;
-        let (blob, file) = (settings.blob(), settings.file());
+        let of_account = settings.of_account();
+        of_account.check().map_err(|error| format!("[account.{name}]: {error}"))?;
         match accounts.iter_mut().find(|account| account.name.as_str() == name) {
-            Some(account) => (account.blob, account.file) = (blob, file),
+            Some(account) => *account = account.clone().with(&of_account),
             None => {
                 if keys.is_empty() && name == DEVELOPMENT_ACCOUNT {
                     keys.push(DEVELOPMENT_KEY);
                 }
                 let account = Account::new(name, &keys).map_err(|error| format!("[account.{name}]: {error}"))?;
-                accounts.push(Account { blob, file, ..account });
+                accounts.push(account.with(&of_account));
             }
         }
     }
@@ -421,87 +525,4 @@ fn tokens(settings: TokenSettings) -> Result<Tokens, String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn gather(arguments: &[&str], file: &str) -> Result<Settings, String> {
-        let line = CommandLine::try_parse_from([&["lazuli"], arguments].concat()).map_err(|error| error.to_string())?;
-        let flags = match line.command {
-            Some(Command::Serve(flags)) => flags,
-            None => line.serve,
-        };
-        Settings::merge(flags, toml::from_str(file).map_err(|error| error.to_string())?)
-    }
-
-    #[test]
-    fn defaults() {
-        let settings = gather(&[], "").expect("right");
-        assert_eq!(settings.data, PathBuf::from("lazuli-data"));
-        assert_eq!(settings.port(Service::Blob), Port::On(10000));
-        assert_eq!(settings.port(Service::File), Port::On(10003));
-        assert_eq!(settings.web_port, Port::Off);
-        assert_eq!(settings.accounts[0].name.as_str(), "devstoreaccount1");
-        assert!(settings.refuse_published_key_on_network().is_ok());
-        assert_eq!(settings.copy_sources, AllowList::default());
-    }
-
-    #[test]
-    fn copy_sources_of_flags_and_file_add_up() {
-        let settings = gather(&["--copy-source", "a:1,b"], "[copy]\nallow = [\"*.example.org\"]").expect("right");
-        assert_eq!(Ok(settings.copy_sources), AllowList::parse(["a:1", "b", "*.example.org"]));
-    }
-
-    #[test]
-    fn flags_win_over_the_file() {
-        let file = "blob-port = 1\nqueue-port = \"off\"\ndurability = \"relaxed\"\n[account.abc]\nkeys = [\"a2V5\"]";
-        for arguments in [&["--blob-port", "0"][..], &["serve", "--blob-port", "0"]] {
-            let settings = gather(arguments, file).expect("right");
-            assert_eq!(settings.port(Service::Blob), Port::On(0));
-            assert_eq!(settings.port(Service::Queue), Port::Off);
-            assert_eq!(settings.durability, embedded::Durability::Relaxed);
-            assert_eq!(settings.accounts.len(), 1);
-            assert_eq!(settings.accounts[0].name.as_str(), "abc");
-        }
-    }
-
-    #[test]
-    fn refused_in_words() {
-        for (arguments, file, words) in [
-            (&["--account", "abc:***"][..], "", "Base64"),
-            (&["--account", "abc:a2V5", "--account", "abc:a2V5"], "", "twice"),
-            (&["--tls-cert", "x"], "", "go together"),
-            (&["--blob-port", "70000"], "", "65535"),
-            (&[], "blob-prot = 1", "blob-prot"),
-            (&[], "log = \"loud\"", "no level"),
-            (&["--copy-source", "http://h/"], "", "no source that could be allowed"),
-            (&[], "[copy]\nallow = [\"h:x\"]", "no source that could be allowed"),
-            (&[], "[account.ABC]\nkeys = [\"a2V5\"]", "lower-case"),
-            (&[], "[account.abc]\nkeys = [\"a2V5\"]\ncontainer-retention-days = 366", "from 1 to 365"),
-            (
-                &[],
-                "[account.abc]\nkeys = [\"a2V5\"]\nshare-retention-days = 0",
-                "share-retention-days is from 1 to 365",
-            ),
-            (&[], "[tokens]\nissuers = [\"i\"]\nkeys = \"nowhere.json\"", "cannot read nowhere.json"),
-            (&[], "[tokens]\nissuers = [\"i\"]\nkeys = \"/dev/null\"", "not JSON"),
-            (
-                &[],
-                "[tokens]\nissuers = [\"i\"]\nkeys = \"/dev/null\"\n[[tokens.assign]]\nprincipal = \"p\"\nrole = \"King\"",
-                "Storage Blob Data Reader",
-            ),
-        ] {
-            let error = gather(arguments, file).err().unwrap_or_default();
-            assert!(error.contains(words), "{arguments:?} {file}: {error}");
-        }
-    }
-
-    #[test]
-    fn the_published_key_stays_on_this_machine() {
-        let open = gather(&["--host", "0.0.0.0"], "").expect("right");
-        assert!(open.refuse_published_key_on_network().is_err());
-        let allowed = gather(&["--host", "0.0.0.0", "--allow-published-key-on-network"], "").expect("right");
-        assert!(allowed.refuse_published_key_on_network().is_ok());
-        let own = gather(&["--host", "0.0.0.0", "--account", "abc:a2V5"], "").expect("right");
-        assert!(own.refuse_published_key_on_network().is_ok());
-    }
-}
+mod tests;

@@ -1,6 +1,10 @@
 //! The program: flags, configuration, choice of engine, listeners. The only file that names all layers.
 
+mod accounts;
+mod cluster;
 mod config;
+mod migrate;
+mod storage;
 mod tls;
 
 use std::io::Write;
@@ -11,16 +15,16 @@ use std::time::Duration;
 use clap::Parser;
 use contract::Service;
 use contract::names::AccountName;
-use embedded::{Embedded, Options};
-use env::{SystemClock, SystemIds};
 use http::account::{Account, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 use http::{App, Listener, Served};
 use partition::Shell;
 use partition::housekeeping::Round;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
+use tracing::level_filters::LevelFilter;
 
-use config::{CommandLine, Port, Settings};
+use config::{Asked, CommandLine, EngineSettings, Port, Settings};
+use storage::Storage;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -32,16 +36,27 @@ const CONNECTIONS_MAX: usize = 10_000;
 
 fn main() -> ExitCode {
     let line = CommandLine::parse();
-    let settings = match Settings::gather(line.clone()) {
-        Ok(settings) => settings,
+    let asked = match Asked::gather(line.clone()) {
+        Ok(asked) => asked,
         Err(error) => return fail(&error),
     };
-    tracing_subscriber::fmt().with_max_level(settings.log).with_writer(std::io::stderr).with_ansi(false).init();
+    let log = match &asked {
+        Asked::Serve(settings) => settings.log,
+        Asked::Account(..) | Asked::Migrate(_) => LevelFilter::WARN,
+    };
+    tracing_subscriber::fmt().with_max_level(log).with_writer(std::io::stderr).with_ansi(false).init();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&format!("cannot start: {error}")),
     };
-    match runtime.block_on(serve(settings, line)) {
+    let done = runtime.block_on(async {
+        match asked {
+            Asked::Serve(settings) => serve(*settings, line).await,
+            Asked::Account(engine, command) => accounts::run(*engine, *command).await,
+            Asked::Migrate(migration) => migrate::run(*migration).await,
+        }
+    });
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&error),
     }
@@ -53,18 +68,17 @@ fn fail(error: &str) -> ExitCode {
 }
 
 async fn serve(settings: Settings, line: CommandLine) -> Result<(), String> {
-    settings.refuse_published_key_on_network()?;
+    settings.refuse_published_key_on_network(&settings.accounts)?;
     let acceptor = settings.tls.as_ref().map(tls::acceptor).transpose()?;
 
-    let options = Options { durability: settings.durability, ..Options::new(&settings.data) };
-    let engine = tokio::task::spawn_blocking(|| Embedded::open(options)).await.map_err(|error| error.to_string())?;
-    let engine = engine.map_err(|error| error.to_string())?;
-    let shell = Shell::open(engine.clone(), Arc::new(SystemClock), Arc::new(SystemIds::new()));
-    let shell = shell.await.map_err(|fault| fault.to_string())?;
-    let shell = Arc::new(shell);
-    finish_deletions(&shell, &settings.accounts).await?;
+    let storage = Storage::open(&settings.engine).await?;
+    let shell = storage.shell();
+    let accounts = accounts_to_serve(&settings, &shell).await?;
+    settings.refuse_published_key_on_network(&accounts)?;
+    finish_deletions(&shell, &accounts).await?;
 
-    let app = Arc::new(App::new(shell.clone(), settings.accounts.clone()));
+    let app = Arc::new(App::new(shell.clone(), accounts.clone()));
+    storage.listen(&app).await?;
     app.set_tokens(settings.tokens.clone());
     app.set_copy_sources(settings.copy_sources.clone());
     if settings.tokens.is_some() && acceptor.is_none() {
@@ -83,7 +97,7 @@ async fn serve(settings: Settings, line: CommandLine) -> Result<(), String> {
         }
     }
     let smb = match settings.smb_port {
-        Port::On(port) => Some(listen_smb(&settings, port, shell, app.clone(), connections.clone()).await?),
+        Port::On(port) => Some(listen_smb(&settings, port, &accounts, app.clone(), connections.clone()).await?),
         Port::Off => None,
     };
     let listening = listeners.iter().filter_map(|listener| match listener.served() {
@@ -96,7 +110,7 @@ async fn serve(settings: Settings, line: CommandLine) -> Result<(), String> {
     let listen = |kind| signal(kind).map_err(|error| format!("cannot wait for signals: {error}"));
     let mut hangup = listen(SignalKind::hangup())?;
     let (mut terminate, mut interrupt) = (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
-    announce(&settings, &listeners, smb.as_ref()).map_err(|error| format!("cannot print: {error}"))?;
+    announce(&settings, &accounts, &listeners, smb.as_ref()).map_err(|error| format!("cannot print: {error}"))?;
 
     let (drain, draining) = watch::channel(false);
     let mut running: Vec<_> =
@@ -124,29 +138,44 @@ async fn serve(settings: Settings, line: CommandLine) -> Result<(), String> {
         task.abort();
         let _ = task.await; // it was told to stop
     }
-    drop(app);
-    let closing = tokio::task::spawn_blocking(move || engine.close());
-    closing.await.map_err(|error| error.to_string())?.map_err(|fault| fault.to_string())?;
-    Ok(())
+    drop((app, shell));
+    storage.close().await
+}
+
+/// From the command line and the file, or from the cluster.
+async fn accounts_to_serve(settings: &Settings, shell: &Shell) -> Result<Vec<Account>, String> {
+    if let EngineSettings::Embedded { .. } = settings.engine {
+        return Ok(settings.accounts.clone());
+    }
+    let accounts = accounts::served(shell).await?;
+    if accounts.is_empty() {
+        return Err(
+            "the cluster has no account yet: `lazuli account create NAME`, with the same --engine and --ceph options, \
+                    makes one"
+                .into(),
+        );
+    }
+    Ok(accounts)
 }
 
 /// Shares over SMB: the same files, and who may come in is known to both.
 async fn listen_smb(
     settings: &Settings,
     port: u16,
-    shell: Arc<Shell>,
+    accounts: &[Account],
     app: Arc<App>,
     connections: Arc<Semaphore>,
 ) -> Result<smb::Listener, String> {
     struct Known(Arc<App>);
     impl smb::Accounts for Known {
         fn find(&self, name: &str) -> Option<(AccountName, Vec<String>)> {
-            let account = self.0.account(&name.to_ascii_lowercase())?;
+            // Whoever may have lost the right to come in does not.
+            let account = self.0.account(&name.to_ascii_lowercase()).filter(|_| !self.0.are_accounts_stale())?;
             Some((account.name.clone(), account.keys.iter().map(|key| key.reveal().to_owned()).collect()))
         }
     }
-    let server = smb::Server::new(shell, Box::new(Known(app)), settings.smb_requires_encryption);
-    for account in &settings.accounts {
+    let server = smb::Server::new(app.shell.clone(), Box::new(Known(app)), settings.smb_requires_encryption);
+    for account in accounts {
         let restored = server.restore(&account.name).await;
         let restored = restored.map_err(|status| format!("cannot read the handles of an earlier run: {status:?}"))?;
         if restored > 0 {
@@ -171,15 +200,19 @@ async fn listen_smb(
 /// a file that cannot be used changes nothing.
 async fn read_credentials_again(app: &App, line: &CommandLine) {
     let reading = async {
-        let settings = Settings::gather(line.clone())?;
-        settings.refuse_published_key_on_network()?;
-        finish_deletions(&app.shell, &settings.accounts).await?;
+        let Asked::Serve(settings) = Asked::gather(line.clone())? else { return Err("it serves no more".to_string()) };
+        let accounts = accounts_to_serve(&settings, &app.shell).await?;
+        settings.refuse_published_key_on_network(&accounts)?;
+        finish_deletions(&app.shell, &accounts).await?;
+        if let EngineSettings::Embedded { .. } = settings.engine {
+            app.set_accounts(accounts);
+        }
+        app.read_accounts_again().await?;
         Ok::<_, String>(settings)
     };
     match reading.await {
         Ok(settings) => {
-            tracing::info!(accounts = settings.accounts.len(), "accounts and keys were read again");
-            app.set_accounts(settings.accounts);
+            tracing::info!(accounts = app.accounts().len(), "accounts and keys were read again");
             app.set_tokens(settings.tokens);
             app.set_copy_sources(settings.copy_sources);
         }
@@ -245,12 +278,17 @@ async fn tidy(app: Arc<App>) {
 }
 
 /// What a stranger needs to know, and at last the line that begins with `ready`.
-fn announce(settings: &Settings, listeners: &[Listener], smb: Option<&smb::Listener>) -> std::io::Result<()> {
+fn announce(
+    settings: &Settings,
+    accounts: &[Account],
+    listeners: &[Listener],
+    smb: Option<&smb::Listener>,
+) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "Lazuli {}", env!("CARGO_PKG_VERSION"))?;
-    writeln!(out, "data      {}", settings.data_display())?;
+    writeln!(out, "data      {}", settings.engine.place())?;
     let scheme = if settings.tls.is_some() { "https" } else { "http" };
-    for account in &settings.accounts {
+    for account in accounts {
         let name = account.name.as_str();
         let mut endpoints = String::new();
         for listener in listeners {

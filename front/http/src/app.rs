@@ -27,10 +27,10 @@ use crate::wire::{Body, Head, HeadError, Response};
 
 /// Where accounts are kept that others may change, too.
 pub trait AccountsSource: Send + Sync {
-    /// Is it possible that a change was missed?
+    /// Is it possible that a change was missed since they were read last?
     fn is_stale(&self) -> bool;
 
-    /// As they are now; an error in words.
+    /// As they are now. After an error, in words, they are stale.
     fn read(&self) -> BoxFuture<'_, Result<Vec<Account>, String>>;
 }
 
@@ -41,6 +41,8 @@ pub struct App {
     accounts: RwLock<HashMap<String, Arc<Account>>>,
     /// Where they are read, if others may change them.
     accounts_source: OnceLock<Arc<dyn AccountsSource>>,
+    /// Held while they are read, so that what was read earlier is never put in the place of what was read later.
+    accounts_reading: tokio::sync::Mutex<()>,
     /// Whose bearer tokens are trusted; nobody's unless it is configured.
     tokens: RwLock<Option<Arc<Tokens>>>,
     pub(crate) settings: Settings,
@@ -57,6 +59,7 @@ impl App {
             shell,
             accounts: RwLock::default(),
             accounts_source: OnceLock::new(),
+            accounts_reading: tokio::sync::Mutex::default(),
             tokens: RwLock::default(),
             settings: Settings::default(),
             copy_sources: RwLock::default(),
@@ -83,19 +86,24 @@ impl App {
         self.accounts_source.get().is_some_and(|source| source.is_stale())
     }
 
-    /// Reads the accounts again if those at hand may be out of date.
-    async fn freshen_accounts(&self) -> Result<(), Refusal> {
-        let Some(source) = self.accounts_source.get().filter(|source| source.is_stale()) else { return Ok(()) };
-        match source.read().await {
-            Ok(accounts) => {
-                self.set_accounts(accounts);
-                Ok(())
-            }
-            Err(error) => {
-                tracing::error!(%error, "accounts may be out of date and cannot be read: refusing requests");
-                Err(ErrorCode::ServerBusy.into())
-            }
+    /// Reads the accounts where they are kept. An error in words; those at hand stay, and are out of date then.
+    pub async fn read_accounts_again(&self) -> Result<(), String> {
+        if let Some(source) = self.accounts_source.get() {
+            let _one_at_a_time = self.accounts_reading.lock().await;
+            self.set_accounts(source.read().await?);
         }
+        Ok(())
+    }
+
+    /// Nobody is let in by accounts that may be out of date.
+    async fn freshen_accounts(&self) -> Result<(), Refusal> {
+        if !self.are_accounts_stale() {
+            return Ok(());
+        }
+        self.read_accounts_again().await.map_err(|error| {
+            tracing::error!(%error, "accounts may be out of date and cannot be read: refusing requests");
+            ErrorCode::ServerBusy.into()
+        })
     }
 
     pub fn set_tokens(&self, tokens: Option<Tokens>) {

@@ -37,5 +37,5 @@ mod website;
 pub mod wire;
 mod xml;
 
-pub use app::App;
+pub use app::{AccountsSource, App};
 pub use listen::{ListenError, Listener, Served, ServiceConnection};

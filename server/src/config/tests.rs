@@ -1,0 +1,134 @@
+//! Settings in words, right and wrong.
+
+use super::*;
+
+fn gather(arguments: &[&str], file: &str) -> Result<Settings, String> {
+    let line = CommandLine::try_parse_from([&["lazuli"], arguments].concat()).map_err(|error| error.to_string())?;
+    let flags = match line.command {
+        Some(Command::Serve(flags)) => flags,
+        None => line.serve,
+        Some(other) => panic!("{other:?}"),
+    };
+    Settings::merge(flags, toml::from_str(file).map_err(|error| error.to_string())?)
+}
+
+#[test]
+fn defaults() {
+    let settings = gather(&[], "").expect("right");
+    assert!(
+        matches!(&settings.engine, EngineSettings::Embedded { data, durability: embedded::Durability::Full } if data == "lazuli-data")
+    );
+    assert_eq!(settings.port(Service::Blob), Port::On(10000));
+    assert_eq!(settings.port(Service::File), Port::On(10003));
+    assert_eq!(settings.web_port, Port::Off);
+    assert_eq!(settings.accounts[0].name.as_str(), "devstoreaccount1");
+    assert!(settings.refuse_published_key_on_network(&settings.accounts).is_ok());
+    assert_eq!(settings.copy_sources, AllowList::default());
+}
+
+#[test]
+fn copy_sources_of_flags_and_file_add_up() {
+    let settings = gather(&["--copy-source", "a:1,b"], "[copy]\nallow = [\"*.example.org\"]").expect("right");
+    assert_eq!(Ok(settings.copy_sources), AllowList::parse(["a:1", "b", "*.example.org"]));
+}
+
+#[test]
+fn flags_win_over_the_file() {
+    let file = "blob-port = 1\nqueue-port = \"off\"\ndurability = \"relaxed\"\n[account.abc]\nkeys = [\"a2V5\"]";
+    for arguments in [&["--blob-port", "0"][..], &["serve", "--blob-port", "0"]] {
+        let settings = gather(arguments, file).expect("right");
+        assert_eq!(settings.port(Service::Blob), Port::On(0));
+        assert_eq!(settings.port(Service::Queue), Port::Off);
+        let relaxed = embedded::Durability::Relaxed;
+        assert!(matches!(settings.engine, EngineSettings::Embedded { durability, .. } if durability == relaxed));
+        assert_eq!(settings.accounts.len(), 1);
+        assert_eq!(settings.accounts[0].name.as_str(), "abc");
+    }
+}
+
+#[test]
+fn refused_in_words() {
+    for (arguments, file, words) in [
+        (&["--account", "abc:***"][..], "", "Base64"),
+        (&["--account", "abc:a2V5", "--account", "abc:a2V5"], "", "twice"),
+        (&["--tls-cert", "x"], "", "go together"),
+        (&["--blob-port", "70000"], "", "65535"),
+        (&[], "blob-prot = 1", "blob-prot"),
+        (&[], "log = \"loud\"", "no level"),
+        (&["--copy-source", "http://h/"], "", "no source that could be allowed"),
+        (&[], "[copy]\nallow = [\"h:x\"]", "no source that could be allowed"),
+        (&[], "[account.ABC]\nkeys = [\"a2V5\"]", "lower-case"),
+        (&[], "[account.abc]\nkeys = [\"a2V5\"]\ncontainer-retention-days = 366", "from 1 to 365"),
+        (&[], "[account.abc]\nkeys = [\"a2V5\"]\nshare-retention-days = 0", "share-retention-days is from 1 to 365"),
+        (&[], "[tokens]\nissuers = [\"i\"]\nkeys = \"nowhere.json\"", "cannot read nowhere.json"),
+        (&[], "[tokens]\nissuers = [\"i\"]\nkeys = \"/dev/null\"", "not JSON"),
+        (
+            &[],
+            "[tokens]\nissuers = [\"i\"]\nkeys = \"/dev/null\"\n[[tokens.assign]]\nprincipal = \"p\"\nrole = \"King\"",
+            "Storage Blob Data Reader",
+        ),
+    ] {
+        let error = gather(arguments, file).err().unwrap_or_default();
+        assert!(error.contains(words), "{arguments:?} {file}: {error}");
+    }
+}
+
+#[test]
+fn the_published_key_stays_on_this_machine() {
+    let open = gather(&["--host", "0.0.0.0"], "").expect("right");
+    assert!(open.refuse_published_key_on_network(&open.accounts).is_err());
+    let allowed = gather(&["--host", "0.0.0.0", "--allow-published-key-on-network"], "").expect("right");
+    assert!(allowed.refuse_published_key_on_network(&allowed.accounts).is_ok());
+    let own = gather(&["--host", "0.0.0.0", "--account", "abc:a2V5"], "").expect("right");
+    assert!(own.refuse_published_key_on_network(&own.accounts).is_ok());
+}
+
+#[test]
+fn a_cluster() {
+    let flags =
+        ["--engine", "rados", "--ceph-conf", "c", "--ceph-user", "u", "--ceph-namespace", "n", "--shards", "table=3"];
+    let file = "records-pool = \"r\"\n[shards]\ncontainer = 7\ntable = 9";
+    let settings = gather(&flags, file).expect("right");
+    assert!(settings.accounts.is_empty());
+    let EngineSettings::Rados(ClusterSettings { address, shards }) = &settings.engine else { panic!("{settings:?}") };
+    assert_eq!((address.user.as_str(), address.conf.as_deref()), ("u", Some(Path::new("c"))));
+    assert_eq!((address.records_pool.as_str(), address.bodies_pool.as_str()), ("r", "lazuli-bodies"));
+    let account = contract::names::AccountName::parse("abc").expect("right");
+    let group = |service| partition::key::contents_group(service, &account, env::Id(1));
+    for (group, expected) in [
+        (group(Service::Blob), 7),
+        (group(Service::Table), 3),
+        (group(Service::Queue), 1),
+        (group(Service::File), 1),
+        (partition::key::directory_group(Service::Blob, &account), 4),
+        (partition::key::system_group(), 1),
+    ] {
+        assert_eq!(shards.of(&group), expected, "{group:?}");
+    }
+    let place = settings.engine.place();
+    assert!(place.contains("client.u") && place.contains("r and lazuli-bodies") && place.contains("namespace n"));
+    let same = gather(&["--durability", "full"], "engine = \"rados\"").expect("what Ceph does");
+    assert!(matches!(same.engine, EngineSettings::Rados(_)));
+}
+
+#[test]
+fn what_means_nothing_together_is_refused() {
+    for (arguments, file, words) in [
+        (&["--engine", "rados", "--data", "d"][..], "", "lazuli migrate"),
+        (&["--engine", "rados"], "data = \"d\"", "--data"),
+        (&["--engine", "rados", "--durability", "relaxed"], "", "on disks"),
+        (&["--engine", "rados", "--account", "abc:a2V5"], "", "lazuli account create"),
+        (&["--engine", "rados"], "[account.abc]\nkeys = [\"a2V5\"]", "lazuli account create"),
+        (&["--ceph-conf", "c"], "", "--engine rados"),
+        (&[], "ceph-user = \"u\"", "--ceph-user is about"),
+        (&["--shards", "table=2"], "", "--shards is about"),
+        (&["--engine", "rados", "--shards", "table"], "", "KIND=N"),
+        (&["--engine", "rados", "--shards", "table=0"], "", "from 1 to 256"),
+        (&["--engine", "rados", "--shards", "queue=2"], "", "as a whole"),
+        (&["--engine", "rados", "--shards", "box=2"], "", "none of container"),
+        (&["--engine", "rocks"], "", "rados"),
+    ] {
+        let error = gather(arguments, file).err().unwrap_or_default();
+        assert!(error.contains(words), "{arguments:?} {file}: {error}");
+    }
+}
