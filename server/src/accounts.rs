@@ -200,21 +200,29 @@ async fn show(shell: &Shell, name: &AccountName, with_keys: bool) -> Result<Stri
     Ok(text)
 }
 
-/// Nobody serves the account while it is looked at.
+/// An account that holds something is not disturbed; one that seems to hold nothing is looked at again while nobody serves it.
 async fn delete(cluster: &Cluster, name: &AccountName) -> Result<(), String> {
+    refuse_if_it_holds_anything(&cluster.shell, name).await?;
     changed(name, account::close(&cluster.shell, name).await)?;
     cluster.ring().await?;
-    if let Some(service) = account::holds_anything(&cluster.shell, name).await.map_err(words)? {
+    if let Err(refused) = refuse_if_it_holds_anything(&cluster.shell, name).await {
         changed(name, account::reopen(&cluster.shell, name).await)?;
         cluster.ring().await?;
-        let service = service.name();
-        return Err(format!(
-            "{}: it holds something in its {service} service, or something deleted that is still kept there; delete that first",
-            name.as_str()
-        ));
+        return Err(refused);
     }
     account::remove(&cluster.shell, name).await.map_err(words)?;
     cluster.ring().await
+}
+
+async fn refuse_if_it_holds_anything(shell: &Shell, name: &AccountName) -> Result<(), String> {
+    match account::holds_anything(shell, name).await.map_err(words)? {
+        None => Ok(()),
+        Some(service) => Err(format!(
+            "{}: it holds something in its {} service, or something deleted that is still kept there; delete that first",
+            name.as_str(),
+            service.name()
+        )),
+    }
 }
 
 fn changed(name: &AccountName, changed: Result<Result<StoredAccount, Refused>, Failure>) -> Result<(), String> {
