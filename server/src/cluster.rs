@@ -31,6 +31,9 @@ const HEARD_WITHIN: Duration = Duration::from_secs(10);
 const RING_LIMIT: Duration = Duration::from_secs(15);
 const RINGS_MAX: usize = 3;
 
+/// How long what is under way at the end may take.
+const ENDS_WITHIN: Duration = Duration::from_secs(5);
+
 const MEASURED_EVERY: Duration = Duration::from_secs(30);
 /// The first measurements of a connection are slow: it is made on the way.
 const FIRST_MEASUREMENTS_MAX: usize = 10;
@@ -59,8 +62,15 @@ impl Cluster {
     }
 
     pub async fn close(self) -> Result<(), String> {
-        self.measuring.abort();
-        self.engine.close().await.map_err(|fault| fault.to_string())
+        let Cluster { objects, engine, shell, measuring } = self;
+        measuring.abort();
+        let closed = engine.close().await.map_err(|fault| fault.to_string());
+        let ended = objects.ended();
+        drop((objects, engine, shell));
+        if tokio::time::timeout(ENDS_WITHIN, ended).await.is_err() {
+            tracing::warn!("the connection to the cluster is still in use");
+        }
+        closed
     }
 
     /// Tells every gateway that accounts changed; returns when each has read them again.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
 use crate::errno::{errno, words};
 use crate::flight::ROOM_KIB;
@@ -55,6 +55,8 @@ pub(crate) struct Connection {
     pub deadline: Duration,
     /// For what is under way, in KiB.
     pub room: Arc<Semaphore>,
+    /// Gone when librados has shut down.
+    alive: watch::Sender<()>,
 }
 
 // SAFETY: librados locks what is behind its handles; its documentation allows calls from any thread.
@@ -71,6 +73,13 @@ impl Librados {
         connection.records = connection.open(settings, &settings.records_pool)?;
         connection.bodies = connection.open(settings, &settings.bodies_pool)?;
         Ok(Arc::new(Librados { connection: Arc::new(connection) }))
+    }
+
+    /// Waits until librados has shut down, which it does when nobody holds the connection any more, not even what is under way. A
+    /// process that ends before that may crash: its threads go on while what they use is taken down.
+    pub fn ended(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut alive = self.connection.alive.subscribe();
+        async move { while alive.changed().await.is_ok() {} }
     }
 
     /// Who this client is to the cluster, unlike any other that is or was connected: the number in `client.4123`.
@@ -95,8 +104,8 @@ impl Connection {
         if code < 0 {
             return Err(format!("librados does not take the user client.{user}: {}", words(code)));
         }
-        let room = Arc::new(Semaphore::new(ROOM_KIB as usize));
-        Ok(Connection { library, cluster, records: ptr::null_mut(), bodies: ptr::null_mut(), deadline, room })
+        let (room, alive) = (Arc::new(Semaphore::new(ROOM_KIB as usize)), watch::Sender::new(()));
+        Ok(Connection { library, cluster, records: ptr::null_mut(), bodies: ptr::null_mut(), deadline, room, alive })
     }
 
     fn configure(&self, settings: &Settings) -> Result<(), String> {
@@ -254,7 +263,8 @@ pub(crate) async fn blocking<T: Send + 'static>(
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        let whole = Handles { library: self.library, cluster: self.cluster, pools: [self.records, self.bodies] };
+        let (pools, alive) = ([self.records, self.bodies], self.alive.clone());
+        let whole = Handles { library: self.library, cluster: self.cluster, pools, _alive: alive };
         if !CALLED_BACK.get() {
             return whole.close();
         }
@@ -268,6 +278,7 @@ struct Handles {
     library: &'static Library,
     cluster: Handle,
     pools: [Handle; 2],
+    _alive: watch::Sender<()>,
 }
 
 // SAFETY: as of `Connection`.

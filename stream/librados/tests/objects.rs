@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use lazuli_librados::{Found, Librados, Look, Objects, OpError, Order, Pool, Seen, Step};
 
@@ -276,6 +278,19 @@ async fn nobody_needs_to_wait_for_an_answer() {
     let mut last = rados.write(Pool::Bodies, &object, vec![Step::WriteAll(body)]);
     let polled = std::future::poll_fn(|context| std::task::Poll::Ready(last.as_mut().poll(context))).await;
     assert!(polled.is_pending());
+    let ended = rados.ended();
     drop(rados);
     drop(last);
+    tokio::time::timeout(Duration::from_secs(20), ended).await.expect("librados shuts down, and says when it has");
+}
+
+#[tokio::test]
+async fn it_has_not_ended_while_somebody_holds_it() {
+    let Some(rados) = common::connect("held") else { return };
+    let (other, ended) = (rados.clone(), rados.ended());
+    tokio::pin!(ended);
+    drop(rados);
+    assert!(tokio::time::timeout(Duration::from_millis(100), &mut ended).await.is_err());
+    drop(other);
+    tokio::time::timeout(Duration::from_secs(20), ended).await.expect("nobody holds it any more");
 }
