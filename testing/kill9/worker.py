@@ -13,7 +13,7 @@ from azure.core.exceptions import (
     AzureError, HttpResponseError, IncompleteReadError, ResourceExistsError, ServiceRequestError, ServiceResponseError)
 from azure.storage.blob import AccountSasPermissions, BlobServiceClient, ResourceTypes, generate_account_sas
 
-from server import ACCOUNT, KEY
+from server import ACCOUNT, ANSWER_SECONDS_MAX, KEY
 
 import race
 
@@ -31,7 +31,7 @@ IF_EQUAL, IF_MISSING = MatchConditions.IfNotModified, MatchConditions.IfMissing
 
 def client(endpoint):
     return BlobServiceClient(
-        endpoint, credential=KEY, retry_total=0, connection_timeout=10, read_timeout=60,
+        endpoint, credential=KEY, retry_total=0, connection_timeout=10, read_timeout=ANSWER_SECONDS_MAX,
         max_single_put_size=64 * MIB, max_single_get_size=64 * MIB)
 
 
@@ -123,6 +123,8 @@ class Thread:
         try:
             act()
         except HttpResponseError as error:
+            if error.status_code >= 500:
+                raise  # that says nothing of what happened
             self.in_flight = None
             assert error.status_code == status, f"{self.name}: {error.status_code}, {status} expected: {first_line(error)}"
             return
@@ -185,6 +187,8 @@ class Thread:
             answer = self.container.download_blob(name)
             content, etag = answer.readall(), answer.properties.etag
         except HttpResponseError as error:
+            if error.status_code >= 500:
+                raise
             if error.status_code != 404:
                 return f"{name}: reading it gave {error.status_code}: {first_line(error)}"
             return None if expected is None else f"{name}: acknowledged write {expected.sequence} is gone"

@@ -3,6 +3,7 @@
 Marks:
   gap(reason)      not done yet by Lazuli; the test must fail there, so that the day it is mended shows. See ../GAPS.md.
   azurite(reason)  the peer answers otherwise than the service; only looked at when the suite runs against the peer.
+  alone(reason)    not for a balancer with gateways behind it (testing/ceph).
 """
 
 import os
@@ -22,6 +23,7 @@ _real_getaddrinfo = socket.getaddrinfo
 def pytest_configure(config):
     config.addinivalue_line("markers", "gap(reason): known gap of Lazuli, listed in ../GAPS.md")
     config.addinivalue_line("markers", "azurite(reason): the peer differs from the service here")
+    config.addinivalue_line("markers", "alone(reason): not through a balancer")
     config.addinivalue_line("markers", "full: long; runs when LAZULI_TEST_FULL is set")
 
 
@@ -32,6 +34,9 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.xfail(reason=gap.args[0], strict=True))
         if peer and servers.kind() == "azurite":
             item.add_marker(pytest.mark.xfail(reason=peer.args[0], strict=False))
+        alone = item.get_closest_marker("alone")
+        if alone and os.environ.get("LAZULI_GATEWAYS"):
+            item.add_marker(pytest.mark.skip(reason=alone.args[0]))
         if item.get_closest_marker("full") and not os.environ.get("LAZULI_TEST_FULL"):
             item.add_marker(pytest.mark.skip(reason="only in the full run"))
 

@@ -1,6 +1,6 @@
 """Starts the server under test, waits until it says it is ready, and stops it again.
 
-Used by the client suite, by testing/kill9 and by ../with-server. What is started is chosen by LAZULI_TEST_SERVER:
+Used by the client suite, by testing/kill9, by testing/ceph and by ../with-server. What is started is chosen by LAZULI_TEST_SERVER:
   lazuli    (default) the release binary, or the one named by LAZULI_BIN
   azurite   the peer, from node_modules under target/: a sanity check of the suites themselves
 LAZULI_BLOB_ENDPOINT and so on, if set, name a server that is already running; then nothing is started.
@@ -28,6 +28,8 @@ ACCOUNT = "devstoreaccount1"
 KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 
 READY_SECONDS_MAX = 60
+# What no request may take: a gateway gives each operation of its cluster 30 s, and a request may be several.
+ANSWER_SECONDS_MAX = 120
 
 # The peer's ready line, and ours (design: one line that begins with `ready`).
 READY = {
@@ -42,6 +44,10 @@ ANSWERED = re.compile(r'DEBUG .*: answered .*operation=(\w+) status=(\d+) client
 
 def kind():
     return os.environ.get("LAZULI_TEST_SERVER", "lazuli")
+
+
+def binary():
+    return os.environ.get("LAZULI_BIN") or str(TARGET / "release" / "lazuli")
 
 
 def data_root():
@@ -131,8 +137,7 @@ class Server:
             for service, port in self.ports.items():
                 command += [f"--{service}Host", "127.0.0.1", f"--{service}Port", str(port)]
             return command + (["--cert", str(self.tls[0]), "--key", str(self.tls[1])] if self.tls else [])
-        binary = os.environ.get("LAZULI_BIN") or str(TARGET / "release" / "lazuli")
-        command = [binary, "serve", "--data", str(self.data), "--host", "127.0.0.1"]
+        command = [binary(), "serve", *self.storage(), "--host", "127.0.0.1"]
         for service in SERVICES + NOT_SERVED:
             command += [f"--{service}-port", str(self.ports.get(service, "off"))]
         command += ["--smb-port", str(self.smb_port)]
@@ -141,6 +146,10 @@ class Server:
         if self.tls:
             command += ["--tls-cert", str(self.tls[0]), "--tls-key", str(self.tls[1])]
         return command + self.extra
+
+    def storage(self):
+        """Where it keeps what it is given."""
+        return ["--data", str(self.data)]
 
     def start(self):
         """A free port may be somebody's by the time it is taken: then others are chosen, unless a client may know these already."""

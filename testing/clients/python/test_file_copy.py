@@ -64,6 +64,7 @@ def test_copies(shares, share, refused):
     assert read(copy) == b"newer"
 
 
+@pytest.mark.alone("a balancer's ports say nothing of services: the other one is outside, and copied from in the background")
 def test_copies_between_files_and_blobs(container, share, refused):
     blob = container.upload_blob("b", b"from a blob", metadata={"of": "blob"})
     file = share.get_file_client("f")
