@@ -56,10 +56,13 @@ fn main() -> ExitCode {
             Asked::Migrate(migration) => migrate::run(*migration).await,
         }
     });
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => fail(&error),
+    let is_well = done.is_ok();
+    let code = done.map_or_else(|error| fail(&error), |()| ExitCode::SUCCESS);
+    if librados::is_loaded() {
+        let _ = std::io::stdout().flush(); // whoever read it may be gone
+        librados::end_process(is_well);
     }
+    code
 }
 
 fn fail(error: &str) -> ExitCode {

@@ -11,8 +11,9 @@ use serde::Deserialize;
 
 use super::DurabilityFlag;
 
-/// No operation on the cluster takes longer.
-const CLUSTER_DEADLINE: std::time::Duration = std::time::Duration::from_secs(30);
+/// No operation on the cluster takes longer. A request reads and then commits (`rados::Options::deadline`), and both together stay below
+/// the minute that clients wait.
+const CLUSTER_DEADLINE: std::time::Duration = std::time::Duration::from_secs(25);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -18,6 +18,7 @@ mod slot;
 mod watch;
 
 pub use connect::{Librados, Settings};
+pub use library::{end_process, is_loaded};
 pub use lock::Holder;
 pub use watch::{Handler, NotifyError, OnStanding, Standing, Watch};
 

@@ -117,9 +117,24 @@ functions! {
     rados_notify_ack(Handle, *const c_char, u64, u64, *const c_char, c_int) -> c_int;
 }
 
+static LIBRARY: OnceLock<Result<Library, String>> = OnceLock::new();
+
+/// Was librados asked for in this process?
+pub fn is_loaded() -> bool {
+    LIBRARY.get().is_some_and(Result::is_ok)
+}
+
+/// Ends the process here and now. The usual way out would run the destructors of librados' statics, while its threads may still be
+/// using them: that ends in a crash now and then. Nothing of ours is left to do by then.
+pub fn end_process(is_well: bool) -> ! {
+    unsafe extern "C" {
+        safe fn _exit(code: c_int) -> !;
+    }
+    _exit(c_int::from(!is_well))
+}
+
 /// The library, loaded once for the whole process and never given back: its threads outlive whoever asked for it.
 pub(crate) fn library() -> Result<&'static Library, String> {
-    static LIBRARY: OnceLock<Result<Library, String>> = OnceLock::new();
     let loaded = LIBRARY.get_or_init(|| Library::load().map_err(|error| error.to_string()));
     loaded.as_ref().map_err(|why| {
         format!(

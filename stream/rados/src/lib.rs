@@ -52,7 +52,7 @@ impl Options {
     pub fn new(shards: impl Fn(&GroupId) -> u16 + Send + Sync + 'static) -> Self {
         Options {
             shards: Arc::new(shards),
-            deadline: Duration::from_secs(40),
+            deadline: Duration::from_secs(28),
             grace: Duration::from_secs(3600),
             silence: Duration::from_secs(3600),
         }

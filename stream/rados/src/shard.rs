@@ -212,7 +212,7 @@ impl Core {
             let before = *lock(&shard.slot);
             let number = before.unwrap_or(0) + 1;
             let steps = self.operation(shard, before, number, revision, &pending);
-            match self.objects.write(Pool::Records, &shard.object, steps).await {
+            match self.write_until(last_deadline(&pending), shard, steps).await {
                 Ok(_) => {
                     *lock(&shard.slot) = Some(number);
                     return answer_all(pending, &Verdict::Done(revision));
@@ -232,6 +232,14 @@ impl Core {
                 Err(error) => return answer_all(pending, &Verdict::Fault(fault("committing", error))),
             }
         }
+    }
+
+    /// Does not wait for an answer longer than anybody waits for it.
+    async fn write_until(&self, deadline: Option<Instant>, shard: &Shard, steps: Vec<Step>) -> Result<u64, OpError> {
+        let write = self.objects.write(Pool::Records, &shard.object, steps);
+        let Some(deadline) = deadline else { return write.await };
+        let unknown = |_| OpError::Unknown { why: "no answer in time".into() };
+        tokio::time::timeout_at(deadline, write).await.map_err(unknown)?
     }
 
     fn operation(
@@ -328,7 +336,7 @@ impl Core {
             Step::Put(vec![(slot.clone(), value::number(number + 1))]),
         ];
         loop {
-            match self.objects.write(Pool::Records, &shard.object, steps.clone()).await {
+            match self.write_until(last_deadline(pending), shard, steps.clone()).await {
                 Ok(_) => {
                     *lock(&shard.slot) = Some(number + 1);
                     return false;
@@ -367,6 +375,11 @@ impl Core {
             tokio::time::sleep(RETRY_PAUSE).await;
         }
     }
+}
+
+/// When the last of those who wait stops waiting.
+fn last_deadline(pending: &[Pending]) -> Option<Instant> {
+    pending.iter().map(|pending| pending.deadline).max()
 }
 
 fn unanswered(words: &str) -> Fault {
