@@ -20,7 +20,7 @@
 //! nobody waits for ever.
 
 use std::future::Future;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use bytes::Bytes;
 use contract::Refusal;
@@ -29,6 +29,7 @@ use env::{Clock, Id, Ids, Timestamp};
 
 use crate::etag::Ticks;
 use crate::file::opens::{Blocked, OpenFiles, Wait};
+use crate::file::tenure::{Neighbours, Tenures};
 use crate::turns::{Answer, Overlay, Ticket, Turns, lock};
 
 /// What changes from one attempt to the next besides the records: time and chance, as plain values.
@@ -145,6 +146,8 @@ pub struct Shell {
     pub ids: Arc<dyn Ids>,
     /// Handles on files, and REST operations while they run.
     pub open_files: OpenFiles,
+    /// Whose shares are; not set where all are this process's.
+    tenures: OnceLock<Tenures>,
     ticks: Ticks,
     turns: Turns,
 }
@@ -162,7 +165,17 @@ const READS_IN_TURN: usize = 50;
 impl Shell {
     pub async fn open(engine: Arc<dyn Engine>, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Result<Shell, Fault> {
         let ticks = Ticks::open(engine.as_ref(), clock.now()).await?;
-        Ok(Shell { engine, clock, ids, open_files: OpenFiles::default(), ticks, turns: Turns::default() })
+        let (open_files, tenures, turns) = (OpenFiles::default(), OnceLock::new(), Turns::default());
+        Ok(Shell { engine, clock, ids, open_files, tenures, ticks, turns })
+    }
+
+    /// Other processes serve the same shares. To be called once, before anybody is served.
+    pub fn share_with(&self, neighbours: Arc<dyn Neighbours>) -> &Tenures {
+        self.tenures.get_or_init(|| Tenures::new(self.engine.clone(), self.open_files.clone(), neighbours))
+    }
+
+    pub fn tenures(&self) -> Option<&Tenures> {
+        self.tenures.get()
     }
 
     /// Waits until all that was answered before is durable.

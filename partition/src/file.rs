@@ -27,5 +27,6 @@ pub mod shares;
 pub mod snapshot;
 pub mod sweep;
 pub mod target;
+pub mod tenure;
 pub mod tree;
 pub mod versions;

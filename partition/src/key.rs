@@ -4,6 +4,7 @@
 //! |-----------|-----------------------------------|----------------|---------------------------------------|
 //! | system    | `s`                               | `ticks`        | CEILING                               |
 //! |           |                                   | `accounts`     | ACCOUNT                               |
+//! |           |                                   | `peers`        | SECRET                                |
 //! | account   | `a` account                       | service letter | PROPERTIES                            |
 //! |           |                                   | `copies`       | PENDING_COPIES                        |
 //! | directory | `d` service account               | name           | HEAD, TOMBSTONE, KEPT, SNAPSHOT       |
@@ -31,6 +32,8 @@ pub mod system {
     pub const CEILING: Family = Family(1);
     /// Partition `accounts`: one record per account, where they are kept in the engine; the key is its name.
     pub const ACCOUNT: Family = Family(2);
+    /// Partition `peers`: by what gateways know each other, key empty.
+    pub const SECRET: Family = Family(3);
 }
 
 /// Families of an account.
@@ -199,6 +202,11 @@ pub fn kind(group: &GroupId) -> Option<GroupKind> {
 
 pub fn system_group() -> GroupId {
     GroupId(Bytes::from_static(b"s"))
+}
+
+/// What the gateways of one cluster have in common.
+pub fn peers_partition() -> PartitionId {
+    PartitionId { group: system_group(), key: Bytes::from_static(b"peers") }
 }
 
 /// Where accounts are kept, if the engine keeps them.

@@ -105,7 +105,7 @@ async fn serve(settings: Settings, line: CommandLine) -> Result<(), String> {
     };
     let listening = listeners.iter().filter_map(|listener| match listener.served() {
         Served::Service(service) => Some(listener.address().map(|address| (service, address))),
-        Served::Websites => None,
+        Served::Websites | Served::Peers => None,
     });
     let listening: std::io::Result<Vec<_>> = listening.collect();
     app.set_listening(listening.map_err(|error| format!("cannot tell where it listens: {error}"))?);
@@ -180,7 +180,7 @@ async fn listen_smb(
     let server = smb::Server::new(app.shell.clone(), Box::new(Known(app)), settings.smb_requires_encryption);
     for account in accounts {
         let restored = server.restore(&account.name).await;
-        let restored = restored.map_err(|status| format!("cannot read the handles of an earlier run: {status:?}"))?;
+        let restored = restored.map_err(|fault| format!("cannot read the handles of an earlier run: {fault}"))?;
         if restored > 0 {
             tracing::info!(account = account.name.as_str(), restored, "handles wait for their SMB clients");
         }

@@ -62,6 +62,12 @@ impl World {
         self.converse(request.service, true, &request.bytes(self.clock.now())).await
     }
 
+    /// As a client with this address would send it.
+    pub async fn send_from(&self, client: IpAddr, request: &Request) -> Answer {
+        let connection = ServiceConnection::new(request.service, self.app.clone(), client, false);
+        self.talk(connection, &request.bytes(self.clock.now())).await
+    }
+
     /// Sends bytes as they are to the Blob service and reads until the server closes.
     pub async fn send_raw(&self, bytes: &[u8]) -> Answer {
         self.send_raw_to(Service::Blob, bytes).await

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use contract::{ApiVersion, ErrorCode, Refusal, Service};
 use engine::BoxFuture;
+use partition::file::tenure;
 use partition::record::service::ServiceProperties;
 use partition::{Failure, Shell};
 
@@ -15,6 +16,8 @@ use crate::auth;
 use crate::copies::Copies;
 use crate::cors;
 use crate::dispatch::dispatch;
+use crate::forward;
+use crate::peers::{self, Client, Peers};
 use crate::query::Query;
 use crate::request::Request;
 use crate::respond::Context;
@@ -51,6 +54,8 @@ pub struct App {
     pub(crate) copies: Copies,
     /// Where this server is reached, so that it knows itself in a copy's source.
     listening: RwLock<Arc<[(Service, SocketAddr)]>>,
+    /// The other gateways; not set where there are none.
+    peers: OnceLock<Arc<Peers>>,
 }
 
 impl App {
@@ -65,6 +70,7 @@ impl App {
             copy_sources: RwLock::default(),
             copies: Copies::default(),
             listening: RwLock::default(),
+            peers: OnceLock::new(),
         };
         app.set_accounts(accounts);
         app
@@ -130,6 +136,17 @@ impl App {
         self.listening.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Other gateways serve the same shares. To be called once, before anybody is served.
+    pub async fn join_peers(&self) -> Result<(), Failure> {
+        let peers = Arc::new(Peers::new(tenure::secret(&self.shell).await?));
+        self.shell.share_with(self.peers.get_or_init(|| peers).clone());
+        Ok(())
+    }
+
+    pub(crate) fn peers(&self) -> Option<&Peers> {
+        self.peers.get().map(Arc::as_ref)
+    }
+
     pub fn accounts(&self) -> Vec<Arc<Account>> {
         self.accounts.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
@@ -146,13 +163,39 @@ impl App {
         head: &Head,
         body: &mut Body<'_>,
     ) -> Response {
+        self.answer_to(service, Client { address: client, tls }, false, head, body).await
+    }
+
+    /// What another gateway passes on, or asks.
+    pub async fn answer_peer(&self, head: &Head, body: &mut Body<'_>) -> Response {
+        let Some(client) = self.peers().and_then(|peers| peers.visitor(head)) else {
+            return self.context(Service::File, Some(head)).refusal(ErrorCode::AuthenticationFailed.into());
+        };
+        match peers::asked_for(head) {
+            None => self.answer_to(Service::File, client, true, head, body).await,
+            Some(group) => {
+                let context = self.context(Service::File, Some(head));
+                let answered = forward::let_go(self, &group).await;
+                answered.map_or_else(|failure| context.failure(failure), |status| context.finish(Response::new(status)))
+            }
+        }
+    }
+
+    async fn answer_to(
+        &self,
+        service: Service,
+        Client { address: client, tls }: Client,
+        is_forwarded: bool,
+        head: &Head,
+        body: &mut Body<'_>,
+    ) -> Response {
         if service == Service::Blob
             && let Some(account) = website::named(self, head)
         {
             return website::answer(self, Some(account), client, tls, head).await;
         }
-        let (id, now) = (self.shell.ids.next(), self.shell.clock.now());
-        let mut context = Context { service, head: Some(head), id, now, version: None };
+        let mut context = self.context(service, Some(head));
+        let (id, now) = (context.id, context.now);
         if let Err(refusal) = self.freshen_accounts().await {
             return context.refusal(refusal);
         }
@@ -168,8 +211,10 @@ impl App {
         let mut response = match version(head, &query, &settings) {
             Ok(version) => {
                 let settings = settings.clone();
-                let request =
-                    Request { service, head, address, query, account, settings, version, client, tls, id, now };
+                #[rustfmt::skip]
+                let request = Request {
+                    service, head, address, query, account, settings, version, client, tls, is_forwarded, id, now,
+                };
                 match self.operate(&request, &mut context, body).await {
                     Ok(response) => context.finish(response),
                     Err(failure) => context.failure(failure),
@@ -177,7 +222,7 @@ impl App {
             }
             Err(refusal) => context.refusal(refusal),
         };
-        if !settings.cors.is_empty() && head.method() != "OPTIONS" {
+        if !settings.cors.is_empty() && !response.is_relayed && head.method() != "OPTIONS" {
             let names = response.headers.iter().map(|(name, _)| name);
             for (name, value) in cors::actual(&settings.cors, head.header("origin"), head.method(), names) {
                 response.header(name, value);
@@ -191,7 +236,7 @@ impl App {
         website::answer(self, website::named(self, head), client, tls, head).await
     }
 
-    /// From a request that is addressed to its answer: authenticate, route, authorize, dispatch.
+    /// From a request that is addressed to its answer: authenticate, route, authorize, pass on or dispatch.
     pub(crate) async fn operate(
         &self,
         request: &Request<'_>,
@@ -213,6 +258,9 @@ impl App {
         let row = route(request)?;
         let grant = auth::authorize(&self.shell, tokens, request, row, &credential).await?;
         body.bytes_max = row.body_bytes_max;
+        if let Some(response) = forward::to_owner(self, request, row, body).await? {
+            return Ok(response);
+        }
         let done = dispatch(self, request, row, &credential, grant, body).await;
         match &done {
             Ok(response) => {
@@ -242,6 +290,11 @@ impl App {
         Ok((address, query, account))
     }
 
+    /// What is known of a request that has just arrived.
+    fn context<'a>(&self, service: Service, head: Option<&'a Head>) -> Context<'a> {
+        Context { service, head, id: self.shell.ids.next(), now: self.shell.clock.now(), version: None }
+    }
+
     /// The answer to a head that is no request.
     pub fn refuse(&self, service: Service, error: HeadError) -> Response {
         let code = match error {
@@ -251,15 +304,12 @@ impl App {
             HeadError::AmbiguousLength | HeadError::UnsupportedTransferEncoding => ErrorCode::InvalidHeaderValue,
         };
         let detail = format!("{error:?}");
-        let (id, now) = (self.shell.ids.next(), self.shell.clock.now());
-        let context = Context { service, head: None, id, now, version: None };
-        context.refusal(Refusal::from(code).with("Reason", detail))
+        self.context(service, None).refusal(Refusal::from(code).with("Reason", detail))
     }
 
     pub fn panicked(&self, service: Service, head: &Head) -> Response {
-        let (id, now) = (self.shell.ids.next(), self.shell.clock.now());
-        tracing::error!(request = %id, method = head.method(), "answering a request panicked");
-        let context = Context { service, head: Some(head), id, now, version: None };
+        let context = self.context(service, Some(head));
+        tracing::error!(request = %context.id, method = head.method(), "answering a request panicked");
         context.refusal(ErrorCode::InternalError.into())
     }
 }

@@ -27,7 +27,7 @@ pub fn too_large(bytes_max: u64) -> Refusal {
     Refusal::from(ErrorCode::RequestBodyTooLarge).with("MaxLimit", bytes_max.to_string())
 }
 
-fn refused(error: &BodyError) -> Refusal {
+pub fn refused(error: &BodyError) -> Refusal {
     match error {
         BodyError::TooLarge { bytes_max } => too_large(*bytes_max),
         BodyError::Stalled => ErrorCode::OperationTimedOut.into(),

@@ -23,6 +23,8 @@ pub enum Served {
     Service(Service),
     /// The static websites of all accounts.
     Websites,
+    /// What other gateways pass on.
+    Peers,
 }
 
 impl Served {
@@ -30,6 +32,7 @@ impl Served {
         match self {
             Served::Service(service) => service.name(),
             Served::Websites => "web",
+            Served::Peers => "peer",
         }
     }
 }
@@ -153,7 +156,7 @@ async fn turn_away(mut stream: TcpStream) {
     let _ = timeout(Duration::from_secs(1), stream.write_all(wire::BUSY_ANSWER)).await;
 }
 
-/// A client's connection to one service, or to the websites.
+/// A client's connection to one service, or to the websites; or another gateway's.
 pub struct ServiceConnection {
     served: Served,
     app: Arc<App>,
@@ -170,11 +173,12 @@ impl ServiceConnection {
         ServiceConnection { served: Served::Websites, app, client, tls }
     }
 
-    /// Whose words errors are in: a website's are those of the Blob service.
+    /// Whose words errors are in: a website's are those of the Blob service. Gateways pass on what is about shares.
     fn service(&self) -> Service {
         match self.served {
             Served::Service(service) => service,
             Served::Websites => Service::Blob,
+            Served::Peers => Service::File,
         }
     }
 }
@@ -184,6 +188,7 @@ impl Connection for ServiceConnection {
         match self.served {
             Served::Service(service) => self.app.answer(service, self.client, self.tls, head, body).await,
             Served::Websites => self.app.visit(self.client, self.tls, head).await,
+            Served::Peers => self.app.answer_peer(head, body).await,
         }
     }
 

@@ -175,6 +175,7 @@ pub fn inner_request<'h>(request: &Request<'_>, head: &'h Head) -> Result<Reques
         version: request.version,
         client: request.client,
         tls: request.tls,
+        is_forwarded: request.is_forwarded,
         id: request.id,
         now: request.now,
     })

@@ -29,6 +29,8 @@ pub struct Request<'a> {
     pub version: ApiVersion,
     pub client: IpAddr,
     pub tls: bool,
+    /// Another gateway passed it on.
+    pub is_forwarded: bool,
     pub id: Id,
     pub now: Timestamp,
 }
@@ -276,6 +278,7 @@ pub fn scripted<T>(service: Service, head: &str, look: impl FnOnce(&Request<'_>)
         version: ApiVersion::NEWEST_KNOWN,
         client: IpAddr::V4(std::net::Ipv4Addr::LOCALHOST),
         tls: false,
+        is_forwarded: false,
         id: Id(0),
         now,
     };

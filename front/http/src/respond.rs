@@ -33,6 +33,9 @@ pub struct Context<'a> {
 impl Context<'_> {
     /// Adds the common headers to an answer.
     pub fn finish(&self, mut response: Response) -> Response {
+        if response.is_relayed {
+            return response;
+        }
         match self.version {
             Some(version) => {
                 response.header("Server", self.service.server_header());
@@ -72,6 +75,11 @@ impl Context<'_> {
             // Nothing is wrong, and nothing was done: others were faster every time.
             Failure::Fault(engine::Fault::Moved) => {
                 tracing::warn!(request = %self.id, "gave up: the partition changes all the time");
+                self.refusal(ErrorCode::ServerBusy.into())
+            }
+            // Another gateway has the share since a moment ago, or nobody.
+            Failure::Fault(engine::Fault::Elsewhere) => {
+                tracing::warn!(request = %self.id, "gave up: another gateway owns the share");
                 self.refusal(ErrorCode::ServerBusy.into())
             }
             Failure::Fault(fault) => {

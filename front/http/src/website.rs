@@ -133,6 +133,7 @@ impl Visit<'_> {
             version: ApiVersion::NEWEST_KNOWN,
             client: self.client,
             tls: self.tls,
+            is_forwarded: false,
             id: self.id,
             now: self.now,
         };

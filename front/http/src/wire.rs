@@ -8,6 +8,7 @@
 mod body;
 mod connection;
 mod head;
+pub mod link;
 mod response;
 
 pub use body::{Body, BodyError, Transport};

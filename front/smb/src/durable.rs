@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
 use contract::names::AccountName;
+use engine::GroupId;
 use partition::file::opens::{BreakNotice, Listener};
 
 use crate::connection::lock;
@@ -188,6 +189,13 @@ impl Durables {
         let (open, _) = kept.lost.get(&file.persistent).ok_or(missing)?;
         judge(open)?;
         kept.lost.remove(&file.persistent).map(|(open, _)| open).ok_or(missing)
+    }
+
+    /// Those in a share that wait for their clients.
+    pub fn of_share(&self, group: &GroupId) -> Vec<Arc<Open>> {
+        let kept = lock(&self.0);
+        let opens = kept.lost.values().map(|(open, _)| open);
+        opens.filter(|open| open.share.found.group() == group).cloned().collect()
     }
 
     pub fn forget(&self, open: &Open) {

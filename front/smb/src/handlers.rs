@@ -89,6 +89,11 @@ impl From<Error> for Status {
                 tracing::warn!("gave up: the partition changes all the time");
                 Status::INSUFFICIENT_RESOURCES
             }
+            // Another gateway has the share since a moment ago, or nobody.
+            Error::Fault(engine::Fault::Elsewhere) => {
+                tracing::warn!("gave up: another gateway owns the share");
+                Status::NETWORK_NAME_DELETED
+            }
             Error::Fault(fault) => {
                 tracing::error!(%fault, "storage failed");
                 match fault {

@@ -10,6 +10,7 @@ pub mod credits;
 pub mod dialect;
 pub mod durable;
 pub mod handlers;
+pub mod keeper;
 pub mod listen;
 pub mod negotiate;
 pub mod notify;

@@ -254,15 +254,32 @@ impl Open {
         }
     }
 
-    /// Ends it, once. What was to be deleted with it is deleted before this returns.
-    pub async fn close(&self, server: &Server) {
+    pub fn is_persistent(&self) -> bool {
+        lock(&self.durable).as_ref().is_some_and(Durable::is_persistent)
+    }
+
+    /// Another gateway has the share: nothing of it is this one's to close, and what is written down stays.
+    pub fn vanish(&self, server: &Server) {
+        self.end_here(server);
+    }
+
+    /// False if it had ended before.
+    fn end_here(&self, server: &Server) -> bool {
         if self.is_closed.swap(true, Ordering::AcqRel) {
-            return;
+            return false;
         }
         self.closing.cancel();
         server.durables.forget(self);
         if let Some(watch) = lock(&self.watch).take() {
             server.watches.remove(self.share.found.group(), &watch);
+        }
+        true
+    }
+
+    /// Ends it, once. What was to be deleted with it is deleted before this returns.
+    pub async fn close(&self, server: &Server) {
+        if !self.end_here(server) {
+            return;
         }
         let Some(handle) = self.handle else { return };
         self.cross_out(server).await;

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use contract::names::{AccountName, FilePath, ShareName};
 use contract::rights as right;
+use engine::Fault;
+use env::Id;
 use partition::file::handle::open::{Done, Kind, Wish};
 use partition::file::handle::{Error, kept, open};
 use partition::file::opens::{ByteRange, CachingWanted, LeaseKey, LockKind, Oplock, ShareMode};
@@ -63,8 +65,8 @@ impl Open {
 
     /// Nobody is to find it again.
     pub async fn cross_out(&self, server: &Server) {
-        let is_persistent = lock(&self.durable).as_ref().is_some_and(Durable::is_persistent);
-        if is_persistent && let Err(error) = kept::forget(&server.shell, &self.share.account, self.id.persistent).await
+        if self.is_persistent()
+            && let Err(error) = kept::forget(&server.shell, &self.share.account, self.id.persistent).await
         {
             tracing::error!(?error, "a closed handle could not be crossed out");
         }
@@ -77,14 +79,27 @@ fn note((range, kind): (ByteRange, LockKind)) -> KeptLock {
 
 impl Server {
     /// Enters the opens again that were promised to outlive the program. To be called before anybody is served.
-    pub async fn restore(self: &Arc<Server>, account: &AccountName) -> Result<usize, Status> {
+    pub async fn restore(self: &Arc<Server>, account: &AccountName) -> Result<usize, Fault> {
+        self.restore_those(account, |_| true).await
+    }
+
+    /// The same in one share that has become this gateway's.
+    pub async fn restore_share(self: &Arc<Server>, account: &AccountName, incarnation: Id) -> Result<usize, Fault> {
+        self.restore_those(account, |handle| handle.incarnation == incarnation).await
+    }
+
+    async fn restore_those(
+        self: &Arc<Server>,
+        account: &AccountName,
+        is_meant: impl Fn(&KeptHandle) -> bool,
+    ) -> Result<usize, Fault> {
         let mut count = 0;
-        for (id, handle) in kept::all(&self.shell, account).await? {
-            match self.restore_one(account, id, &handle).await {
+        for (id, handle) in kept::all(&self.shell, account).await?.iter().filter(|(_, handle)| is_meant(handle)) {
+            match self.restore_one(account, *id, handle).await {
                 Ok(()) => count += 1,
-                Err(Error::Fault(fault)) => return Err(fault.into()),
+                Err(Error::Fault(fault)) => return Err(fault),
                 // The file or the share is gone, or was given another name by somebody else.
-                Err(_) => kept::forget(&self.shell, account, id).await?,
+                Err(_) => kept::forget(&self.shell, account, *id).await?,
             }
         }
         Ok(count)

@@ -102,6 +102,10 @@ impl Server {
         connections.min_by_key(|(connection, _)| connection.id)
     }
 
+    pub fn sessions(&self) -> Vec<Arc<Session>> {
+        lock(&self.sessions).values().cloned().collect()
+    }
+
     pub fn add_session(&self, session: &Arc<Session>) {
         lock(&self.sessions).insert(session.id, session.clone());
     }

@@ -5,10 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use contract::names::{AccountName, ShareName};
+use engine::GroupId;
 use partition::Shell;
 use partition::execute::Failure;
 use partition::file::handle::Error;
 use partition::file::share;
+use partition::file::tenure::Claim;
 
 use crate::connection::{Connection, lock};
 use crate::negotiate::Negotiated;
@@ -52,6 +54,8 @@ pub struct Session {
 pub struct Tree {
     pub id: u32,
     pub to: ConnectedTo,
+    /// Keeps the share this gateway's.
+    _claim: Option<Claim>,
 }
 
 pub enum ConnectedTo {
@@ -180,12 +184,12 @@ impl Session {
         lock(&self.opens).drain().map(|(_, open)| open).collect()
     }
 
-    pub fn connect(&self, to: ConnectedTo) -> Option<Arc<Tree>> {
+    pub fn connect(&self, to: ConnectedTo, claim: Option<Claim>) -> Option<Arc<Tree>> {
         let mut trees = lock(&self.trees);
         if trees.len() >= TREES_MAX {
             return None;
         }
-        let tree = Arc::new(Tree { id: self.last_tree.fetch_add(1, Ordering::Relaxed) + 1, to });
+        let tree = Arc::new(Tree { id: self.last_tree.fetch_add(1, Ordering::Relaxed) + 1, to, _claim: claim });
         trees.insert(tree.id, tree.clone());
         Some(tree)
     }
@@ -205,11 +209,21 @@ impl Session {
         left
     }
 
-    /// Refused if the session has ended meanwhile, or has too many.
+    /// The share is another gateway's: it is not connected to any more. Tells what was open in it.
+    pub fn leave_share(&self, group: &GroupId) -> Vec<Arc<Open>> {
+        let is_of_share = |tree: &Tree| matches!(&tree.to, ConnectedTo::Share(share) if share.found.group() == group);
+        lock(&self.trees).retain(|_, tree| !is_of_share(tree));
+        lock(&self.opens).extract_if(|_, open| open.share.found.group() == group).map(|(_, open)| open).collect()
+    }
+
+    /// Refused if the session or its connection to the share has ended meanwhile, or it has too many.
     pub fn add_open(&self, open: &Arc<Open>) -> Result<(), Status> {
         let mut opens = lock(&self.opens);
         if self.is_over() {
             return Err(Status::USER_SESSION_DELETED);
+        }
+        if self.tree(open.tree()).is_none() {
+            return Err(Status::NETWORK_NAME_DELETED);
         }
         if opens.len() >= OPENS_MAX {
             return Err(Status::INSUFFICIENT_RESOURCES);

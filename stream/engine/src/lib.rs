@@ -268,7 +268,7 @@ pub trait Engine: Send + Sync {
         Box::pin(std::future::ready(Ok(Tenure::Ours)))
     }
 
-    /// Lets others own the group, if it is this process's.
+    /// Lets others own the group, if it is this process's; and if it is not, forgets whose it was: the next `own` looks again.
     fn disown<'a>(&'a self, _group: &'a GroupId) -> BoxFuture<'a, Result<(), Fault>> {
         Box::pin(std::future::ready(Ok(())))
     }

@@ -103,8 +103,13 @@ impl Owners {
     }
 
     fn lose(&self, group: &GroupId) {
+        self.lose_if(group, |_| true);
+    }
+
+    fn lose_if(&self, group: &GroupId, is_lost: impl FnOnce(&Owned) -> bool) {
         let mut state = self.state();
-        let (owned, on_loss) = (state.owned.remove(group), state.on_loss.clone());
+        let is_lost = state.owned.get(group).is_some_and(is_lost);
+        let (owned, on_loss) = (is_lost.then(|| state.owned.remove(group)).flatten(), state.on_loss.clone());
         drop(state);
         if let (Some(_), Some(on_loss)) = (owned, on_loss) {
             tracing::warn!(?group, "this process does not own the group any more");
@@ -130,6 +135,8 @@ impl Core {
         if let Some(tenure) = self.owners.known(group) {
             return Ok(tenure);
         }
+        // Whoever had it since then may have given it back already: what is remembered from before is not true any more.
+        self.owners.lose_if(group, |owned| !owned.is_believed());
         let entered = self.enter_group(group).await?;
         if entered.fenced.is_some() {
             return Ok(Tenure::Ours); // nothing can be written to it any more
@@ -268,7 +275,12 @@ impl Core {
 
     /// Gives a group back, for others to take at once.
     pub async fn disown(&self, group: &GroupId) -> Result<(), Fault> {
-        let Some(owned) = self.owners.state().owned.remove(group) else { return Ok(()) };
+        let owned = {
+            let mut state = self.owners.state();
+            state.others.remove(group);
+            state.owned.remove(group)
+        };
+        let Some(owned) = owned else { return Ok(()) };
         let steps = vec![Compare::equal(key::owner(), owned.entry).step(), Step::Delete(vec![key::owner()])];
         match self.write_surely(Pool::Records, &self.owned_shard(group).object, steps).await {
             // Otherwise a renewal was under way: it runs out by itself.

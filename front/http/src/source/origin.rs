@@ -147,6 +147,7 @@ async fn read_as_request(
         version: request.version,
         client: request.client,
         tls,
+        is_forwarded: request.is_forwarded,
         id: request.id,
         now: request.now,
     };

@@ -95,6 +95,11 @@ impl<'a> Body<'a> {
         self.state == State::Done
     }
 
+    /// Some of it was read: whoever goes on from here lacks that.
+    pub fn is_begun(&self) -> bool {
+        self.taken > 0
+    }
+
     /// The client still waits to be asked for the body and has sent none of it.
     pub fn is_unasked(&self) -> bool {
         self.owes_continue && self.buffer.is_empty()

@@ -6,6 +6,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use engine::Fault;
 use partition::ContentReader;
 
+use super::link::Rest;
 use crate::structured::Encoder;
 
 pub struct Response {
@@ -13,12 +14,14 @@ pub struct Response {
     pub reason: Cow<'static, str>,
     pub headers: Vec<(Cow<'static, str>, Cow<'static, str>)>,
     pub body: ResponseBody,
+    /// Made by another gateway: nothing is added to it.
+    pub is_relayed: bool,
 }
 
 pub enum ResponseBody {
     Empty,
     Bytes(Bytes),
-    /// Stored content: how many bytes in all, and the first piece, read already so that what cannot be read at all is an error
+    /// Content: how many bytes in all, and the first piece, read already so that what cannot be read at all is an error
     /// answer and not a broken download.
     Content {
         first: Bytes,
@@ -31,10 +34,11 @@ pub enum ResponseBody {
     },
 }
 
-/// Stored content as it is sent: as it is, or framed.
+/// Content as it is sent: stored, as it is or framed; or what another gateway answered.
 pub enum Pieces {
     Plain(ContentReader),
     Framed(Encoder),
+    Relayed(Rest),
 }
 
 impl Pieces {
@@ -43,6 +47,7 @@ impl Pieces {
         match self {
             Pieces::Plain(reader) => reader.next().await,
             Pieces::Framed(encoder) => encoder.next().await,
+            Pieces::Relayed(rest) => rest.next().await,
         }
     }
 }
@@ -58,7 +63,13 @@ impl Response {
             304 => "Not Modified",
             _ => "",
         };
-        Response { status, reason: reason.into(), headers: Vec::with_capacity(24), body: ResponseBody::Empty }
+        let headers = Vec::with_capacity(24);
+        Response { status, reason: reason.into(), headers, body: ResponseBody::Empty, is_relayed: false }
+    }
+
+    /// Another gateway's answer, but for its headers.
+    pub fn relayed(status: u16, reason: String, body: ResponseBody) -> Self {
+        Response { reason: reason.into(), body, is_relayed: true, ..Response::new(status) }
     }
 
     pub fn header(&mut self, name: impl Into<Cow<'static, str>>, value: impl Into<Cow<'static, str>>) -> &mut Self {

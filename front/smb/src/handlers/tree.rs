@@ -22,7 +22,7 @@ pub async fn connect(request: &Request) -> Result<Reply, Status> {
     let name = tree_connect_request(&request.message).ok_or(Status::INVALID_PARAMETER)?;
     let session = request.session()?;
     if name.eq_ignore_ascii_case("IPC$") {
-        let tree = session.connect(ConnectedTo::Server).ok_or(Status::INSUFFICIENT_RESOURCES)?;
+        let tree = session.connect(ConnectedTo::Server, None).ok_or(Status::INSUFFICIENT_RESOURCES)?;
         let response =
             TreeResponse { is_pipe: true, flags: NO_CACHING, capabilities: 0, maximal_access: right::READ_ATTRIBUTES };
         return Ok(Reply { tree: Some(tree.id), ..Reply::of(response.encode()) });
@@ -37,8 +37,9 @@ pub async fn connect(request: &Request) -> Result<Reply, Status> {
     if found.head.protocol == Protocol::Nfs {
         return Err(Status::BAD_NETWORK_NAME);
     }
+    let claim = request.connection.server.take(&session.account, &parsed, &found).await?;
     let share = Share { account: session.account.clone(), name: parsed, found };
-    let tree = session.connect(ConnectedTo::Share(Arc::new(share))).ok_or(Status::INSUFFICIENT_RESOURCES)?;
+    let tree = session.connect(ConnectedTo::Share(Arc::new(share)), claim).ok_or(Status::INSUFFICIENT_RESOURCES)?;
     let capabilities = if session.agreed.is_3() { CONTINUOUSLY_AVAILABLE } else { 0 };
     let response = TreeResponse { is_pipe: false, flags: 0, capabilities, maximal_access: right::ALL };
     Ok(Reply { tree: Some(tree.id), ..Reply::of(response.encode()) })

@@ -22,8 +22,8 @@ pub async fn keep(shell: &Shell, account: &AccountName, id: u64, handle: &KeptHa
 }
 
 /// It is closed, or cannot be found again.
-pub async fn forget(shell: &Shell, account: &AccountName, id: u64) -> Result<(), Error> {
-    Ok(note(shell, account, crossed_out(id)).await?)
+pub async fn forget(shell: &Shell, account: &AccountName, id: u64) -> Result<(), Fault> {
+    note(shell, account, crossed_out(id)).await
 }
 
 /// The same for handles that others than their clients closed.
@@ -35,12 +35,12 @@ pub async fn forget_closed(shell: &Shell, account: &AccountName, closed: &[Close
 }
 
 /// All that an account's clients may come back to.
-pub async fn all(shell: &Shell, account: &AccountName) -> Result<Vec<(u64, KeptHandle)>, Error> {
+pub async fn all(shell: &Shell, account: &AccountName) -> Result<Vec<(u64, KeptHandle)>, Fault> {
     let partition = key::handles_partition(account);
     shell.steadily(&partition, || all_in(shell, &partition)).await
 }
 
-async fn all_in(shell: &Shell, partition: &PartitionId) -> Result<Vec<(u64, KeptHandle)>, Error> {
+async fn all_in(shell: &Shell, partition: &PartitionId) -> Result<Vec<(u64, KeptHandle)>, Fault> {
     let view = shell.engine.view(partition).await?;
     let mut found = Vec::new();
     let mut range = KeyRange { start: std::ops::Bound::Unbounded, end: std::ops::Bound::Unbounded };
@@ -64,8 +64,12 @@ fn crossed_out(id: u64) -> Write {
     Write::Delete { family: key::HANDLE, key: handle_key(id) }
 }
 
-async fn note(shell: &Shell, account: &AccountName, write: Write) -> Result<(), Failure> {
-    shell.execute(&Note { partition: key::handles_partition(account), write }).await
+/// Nothing refuses it; an account that is gone has nothing to be noted.
+async fn note(shell: &Shell, account: &AccountName, write: Write) -> Result<(), Fault> {
+    match shell.execute(&Note { partition: key::handles_partition(account), write }).await {
+        Err(Failure::Fault(fault)) => Err(fault),
+        _ => Ok(()),
+    }
 }
 
 struct Note {
