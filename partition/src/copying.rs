@@ -127,13 +127,77 @@ impl Command for NoteCopy {
     }
 
     fn decide(&self, _records: (), _moment: Moment) -> Result<(Vec<Write>, ()), Refusal> {
-        let (family, key) = (key::account::PENDING_COPIES, Bytes::copy_from_slice(&self.id.0.to_be_bytes()));
         let write = match &self.note {
-            Some(note) => Write::Put { family, key, value: note.encode(), slices: Vec::new() },
-            None => Write::Delete { family, key },
+            Some(note) => put_note(self.id, note),
+            None => Write::Delete { family: key::account::PENDING_COPIES, key: note_key(self.id) },
         };
         Ok((vec![write], ()))
     }
+}
+
+/// A copy that nobody has tended for so long is made by nobody any more.
+const UNTENDED_SECONDS: u64 = 60;
+
+impl PendingCopy {
+    /// Is another process at it, as far as can be told?
+    pub fn is_tended(&self, now: Timestamp) -> bool {
+        now < self.tended.plus_seconds(UNTENDED_SECONDS)
+    }
+}
+
+/// Says in a copy's note that it is being made, where several processes could make it. Two that make the same copy cost time and harm nothing:
+/// it is finished once.
+pub struct TendCopy {
+    partition: PartitionId,
+    id: Id,
+    takes_over: bool,
+}
+
+impl TendCopy {
+    /// By whoever makes it, several times in `UNTENDED_SECONDS`.
+    pub fn again(account: &AccountName, id: Id) -> Self {
+        TendCopy { partition: key::copies_partition(account), id, takes_over: false }
+    }
+
+    /// By whoever would make it, if nobody else does.
+    pub fn take_over(account: &AccountName, id: Id) -> Self {
+        TendCopy { takes_over: true, ..Self::again(account, id) }
+    }
+}
+
+impl Command for TendCopy {
+    type Records = Option<PendingCopy>;
+    /// It is noted, and the caller's to make.
+    type Outcome = bool;
+
+    fn partition(&self) -> &PartitionId {
+        &self.partition
+    }
+
+    async fn load(&self, reader: &Reader<'_>) -> Result<Self::Records, Fault> {
+        let record = reader.get(key::account::PENDING_COPIES, &note_key(self.id)).await?;
+        record.map(|record| PendingCopy::decode(&record.value)).transpose()
+    }
+
+    fn check(&self, _note: &Self::Records, _now: Timestamp) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn decide(&self, note: Self::Records, moment: Moment) -> Result<(Vec<Write>, bool), Refusal> {
+        let Some(note) = note.filter(|note| !(self.takes_over && note.is_tended(moment.now))) else {
+            return Ok((Vec::new(), false));
+        };
+        Ok((vec![put_note(self.id, &PendingCopy { tended: moment.now, ..note })], true))
+    }
+}
+
+fn note_key(id: Id) -> Bytes {
+    Bytes::copy_from_slice(&id.0.to_be_bytes())
+}
+
+fn put_note(id: Id, note: &PendingCopy) -> Write {
+    let (family, key) = (key::account::PENDING_COPIES, note_key(id));
+    Write::Put { family, key, value: note.encode(), slices: Vec::new() }
 }
 
 /// The copies that an account has noted.
@@ -166,6 +230,28 @@ mod tests {
             let after = begun.clone().after(&step, now);
             assert_eq!((after.status, after.bytes_done, after.bytes), (status, done, bytes));
             assert_eq!((after.completed.is_some(), after.description.as_deref()), (ended, description));
+        }
+    }
+
+    #[test]
+    fn a_copy_is_taken_over_when_nobody_tends_it() {
+        let (account, id) = (AccountName::parse("abc").expect("right"), Id(1));
+        let started = Timestamp::UNIX_EPOCH.plus_seconds(1000);
+        let group = engine::GroupId(Bytes::from_static(b"b"));
+        let note = PendingCopy { group, blob: None, source: "s".into(), etag: None, started, tended: started };
+        for (command, seconds, is_noted, expected) in [
+            (TendCopy::take_over(&account, id), 59, true, false),
+            (TendCopy::take_over(&account, id), 60, true, true),
+            (TendCopy::take_over(&account, id), 60, false, false),
+            (TendCopy::again(&account, id), 20, true, true),
+            (TendCopy::again(&account, id), 20, false, false),
+        ] {
+            let now = started.plus_seconds(seconds);
+            let moment = Moment { now, tick: 1, id: Id(2) };
+            let (writes, outcome) = command.decide(is_noted.then(|| note.clone()), moment).expect("never refused");
+            assert_eq!(outcome, expected, "{seconds}");
+            let tended = PendingCopy { tended: now, ..note.clone() };
+            assert_eq!(writes, if expected { vec![put_note(id, &tended)] } else { Vec::new() });
         }
     }
 

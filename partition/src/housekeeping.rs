@@ -158,7 +158,12 @@ impl Round {
             if self.after.is_none() {
                 self.chore += 1;
             }
-            step.cleared += chore.tidy(&spot, page.rows).await?;
+            step.cleared += match chore.tidy(&spot, page.rows).await {
+                // The owner of a share clears it. One that nobody owns any more is this process's from here on, if it can have it, and
+                // cleared in the next round.
+                Err(Failure::Fault(Fault::Elsewhere)) => shell.engine.own(&spot.group).await.map_or(0, |_| 0),
+                cleared => cleared?,
+            };
         }
         Ok(step)
     }

@@ -1,7 +1,8 @@
 //! Copies from outside that run in the background: each is read to its end and then becomes the blob or file in one commit.
 //!
 //! What is known of a copy is in its destination and in a note (`partition/copying.rs`), so the server may stop at any time: the next
-//! start finds the note and begins to read again. A copy that is aborted meanwhile, or whose container or share is deleted, is noticed at the next
+//! start finds the note and begins to read again. Where several gateways share an engine a note says when its copy was last tended: one that
+//! nobody tends any more is taken over, to a file by the owner of its share. A copy that is aborted meanwhile, or whose container or share is deleted, is noticed at the next
 //! report and read no further.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,16 +11,17 @@ use std::time::Duration;
 use bytes::Bytes;
 use contract::limits::{COPY_PENDING_SECONDS_MAX, COPY_REPORT_BYTES, FILE_BYTES_MAX};
 use contract::names::{AccountName, BlobName};
-use engine::{BoxFuture, ExtentError, GroupId, Source, SourceError};
+use engine::{BoxFuture, ExtentError, GroupId, Source, SourceError, Tenure};
 use env::{Id, Timestamp};
 use partition::blob::copy::{SourceExpectation, condition_failed};
 use partition::blob::{Attributes, pending as blob};
-use partition::copying::{NoteCopy, Step, noted};
+use partition::copying::{NoteCopy, Step, TendCopy, noted};
 use partition::file::pending as file;
 use partition::record::note::PendingCopy;
 use partition::{Content, Failure, Shell};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::app::App;
 use crate::request::Request;
@@ -33,6 +35,10 @@ const AT_ONCE: usize = 8;
 /// A source that cannot be reached, or breaks off, is tried again after these pauses.
 const PAUSES: [Duration; 4] =
     [Duration::from_secs(1), Duration::from_secs(5), Duration::from_secs(30), Duration::from_secs(120)];
+
+/// Where others share the engine: between two words that a copy is being made, and between two looks for those that nobody makes.
+const TEND_EVERY: Duration = Duration::from_secs(15);
+const LOOK_EVERY: Duration = Duration::from_secs(30);
 
 /// A copy to be made.
 pub struct Job {
@@ -55,7 +61,8 @@ pub struct LookedAt {
 impl LookedAt {
     /// The note on a copy of it.
     pub fn note(&self, group: GroupId, blob: Option<String>, started: Timestamp) -> PendingCopy {
-        PendingCopy { group, blob, source: self.source.clone(), etag: self.etag.clone(), started }
+        let (source, etag) = (self.source.clone(), self.etag.clone());
+        PendingCopy { group, blob, source, etag, started, tended: started }
     }
 }
 
@@ -130,8 +137,42 @@ impl Copies {
 pub async fn run(app: Arc<App>) {
     let begun = app.copies.begun.lock().unwrap_or_else(PoisonError::into_inner).take();
     let Some(mut begun) = begun else { return };
+    go_on(&app).await;
+    let is_shared = app.shell.tenures().is_some();
+    let mut look = tokio::time::interval_at(Instant::now() + LOOK_EVERY, LOOK_EVERY);
+    let turns = Arc::new(Semaphore::new(AT_ONCE));
+    // They end with this task.
+    let mut running = JoinSet::new();
+    loop {
+        let job = tokio::select! {
+            Some(_) = running.join_next() => continue,
+            job = begun.recv() => job,
+            _ = look.tick(), if is_shared => {
+                go_on(&app).await;
+                continue;
+            }
+        };
+        let Some(job) = job else { return };
+        let (app, turns) = (app.clone(), turns.clone());
+        running.spawn(async move {
+            let making = async {
+                let Ok(_turn) = turns.acquire_owned().await else { return };
+                if let Err(failure) = make(&app, &job).await {
+                    tracing::error!(copy = %job.id, ?failure, "a copy stays pending until the next start, or is taken over");
+                }
+            };
+            tokio::select! {
+                () = making => {}
+                () = tend(&app.shell, &job), if is_shared => {}
+            }
+        });
+    }
+}
+
+/// Begins what nobody else makes.
+async fn go_on(app: &App) {
     for account in app.accounts() {
-        match noted(&app.shell, &account.name).await {
+        match abandoned(&app.shell, &account.name).await {
             Ok(copies) => {
                 for (id, note) in copies {
                     tracing::info!(copy = %id, "going on with a copy that was pending");
@@ -141,22 +182,32 @@ pub async fn run(app: Arc<App>) {
             Err(failure) => tracing::error!(?failure, account = account.name.as_str(), "looking for copies failed"),
         }
     }
-    let turns = Arc::new(Semaphore::new(AT_ONCE));
-    // They end with this task.
-    let mut running = JoinSet::new();
+}
+
+/// Copies that are noted, and are this process's to make from here on: all of them, where no other could.
+async fn abandoned(shell: &Shell, account: &AccountName) -> Result<Vec<(Id, PendingCopy)>, Failure> {
+    let mut copies = noted(shell, account).await?;
+    if shell.tenures().is_none() {
+        return Ok(copies);
+    }
+    copies.retain(|(_, note)| !note.is_tended(shell.clock.now()));
+    let mut taken = Vec::new();
+    for (id, note) in copies {
+        let tenure = if note.blob.is_some() { Ok(Tenure::Ours) } else { shell.engine.own(&note.group).await };
+        if matches!(tenure, Ok(Tenure::Ours)) && shell.execute(&TendCopy::take_over(account, id)).await? {
+            taken.push((id, note));
+        }
+    }
+    Ok(taken)
+}
+
+/// Says now and then that a copy is being made. Never ends.
+async fn tend(shell: &Shell, job: &Job) {
     loop {
-        let job = tokio::select! {
-            Some(_) = running.join_next() => continue,
-            job = begun.recv() => job,
-        };
-        let Some(job) = job else { return };
-        let (app, turns) = (app.clone(), turns.clone());
-        running.spawn(async move {
-            let Ok(_turn) = turns.acquire_owned().await else { return };
-            if let Err(failure) = make(&app, &job).await {
-                tracing::error!(copy = %job.id, ?failure, "a copy stays pending until the next start");
-            }
-        });
+        tokio::time::sleep(TEND_EVERY).await;
+        if let Err(failure) = shell.execute(&TendCopy::again(&job.account, job.id)).await {
+            tracing::warn!(copy = %job.id, ?failure, "a copy could not be tended; another gateway may take it over");
+        }
     }
 }
 

@@ -20,6 +20,8 @@ pub struct PendingCopy {
     /// The source's, when the copy began; it must stay.
     pub etag: Option<String>,
     pub started: Timestamp,
+    /// When somebody last said that it is being made.
+    pub tended: Timestamp,
 }
 
 mod tag {
@@ -28,6 +30,7 @@ mod tag {
     pub const SOURCE: u8 = 3;
     pub const ETAG: u8 = 4;
     pub const STARTED: u8 = 5;
+    pub const TENDED: u8 = 6;
 }
 
 impl PendingCopy {
@@ -38,6 +41,9 @@ impl PendingCopy {
         fields.text(tag::SOURCE, Some(&self.source));
         fields.text(tag::ETAG, self.etag.as_deref());
         fields.u64(tag::STARTED, self.started.ticks());
+        if self.tended != self.started {
+            fields.u64(tag::TENDED, self.tended.ticks());
+        }
         fields.finish()
     }
 
@@ -47,7 +53,7 @@ impl PendingCopy {
 
     fn read(value: &[u8]) -> Option<PendingCopy> {
         let mut fields = FieldReader::new(SHAPE, value)?;
-        let (mut group, mut blob, mut source, mut etag, mut started) = (None, None, None, None, None);
+        let (mut group, mut blob, mut source, mut etag, mut started, mut tended) = Default::default();
         while let Some((tag, value)) = fields.next()? {
             match tag {
                 tag::GROUP => group = Some(GroupId(Bytes::copy_from_slice(value))),
@@ -55,10 +61,12 @@ impl PendingCopy {
                 tag::SOURCE => source = Some(read_text(value)?),
                 tag::ETAG => etag = Some(read_text(value)?),
                 tag::STARTED => started = Some(Timestamp::from_ticks(read_u64(value)?)),
+                tag::TENDED => tended = Some(Timestamp::from_ticks(read_u64(value)?)),
                 _ => return None,
             }
         }
-        Some(PendingCopy { group: group?, blob, source: source?, etag, started: started? })
+        let (started, tended): (Timestamp, _) = (started?, tended);
+        Some(PendingCopy { group: group?, blob, source: source?, etag, started, tended: tended.unwrap_or(started) })
     }
 }
 
@@ -113,8 +121,9 @@ mod tests {
             source: "https://example.org/".repeat(100),
             etag: Some("\"e\"".into()),
             started: Timestamp::from_ticks(7),
+            tended: Timestamp::from_ticks(8),
         };
-        let bare = PendingCopy { blob: None, etag: None, ..note.clone() };
+        let bare = PendingCopy { blob: None, etag: None, tended: note.started, ..note.clone() };
         for note in [&note, &bare] {
             assert_eq!(PendingCopy::decode(&note.encode()).expect("what was written"), *note);
         }
