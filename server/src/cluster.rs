@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use engine::BoxFuture;
+use engine::{BoxFuture, GroupId};
 use env::{Clock, Measurement, SteadyClock, SteeredClock, SystemIds, Timestamp};
 use http::account::Account;
 use http::{AccountsSource, App};
@@ -59,6 +59,11 @@ impl Cluster {
         let shell = Shell::open(engine.clone(), clock.clone(), ids).await.map_err(|fault| fault.to_string())?;
         let measuring = tokio::spawn(keep_measuring(objects.clone(), clock));
         Ok(Cluster { objects, engine, shell: Arc::new(shell), measuring })
+    }
+
+    /// How other gateways reach this one, and what is done when a share is not its own any more.
+    pub fn introduce(&self, address: String, on_loss: impl Fn(GroupId) + Send + Sync + 'static) {
+        self.engine.introduce(address, Arc::new(on_loss));
     }
 
     pub async fn close(self) -> Result<(), String> {

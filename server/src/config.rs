@@ -16,6 +16,7 @@ use serde::Deserialize;
 use tracing::level_filters::LevelFilter;
 
 use crate::accounts::AccountCommand;
+use crate::peers::PeerSettings;
 use crate::tls::TlsFiles;
 
 mod engine;
@@ -122,6 +123,12 @@ struct ServeFlags {
     /// Whether SMB 3 clients must encrypt: `required` or `offered` [default: required]
     #[arg(long, value_name = "WHEN", env = "LAZULI_SMB_ENCRYPTION")]
     smb_encryption: Option<EncryptionFlag>,
+    /// Port on which the other gateways of a cluster reach this one; 0 for any free one, `off` for a gateway that serves no shares [default: 0]
+    #[arg(long, value_name = "N", env = "LAZULI_PEER_PORT")]
+    peer_port: Option<Port>,
+    /// How the other gateways of a cluster reach this one [default: the address of --host]
+    #[arg(long, value_name = "HOST[:PORT]", env = "LAZULI_PEER_ADDRESS")]
+    peer_address: Option<String>,
     /// Port of the console (not built yet)
     #[arg(long, value_name = "N", env = "LAZULI_CONSOLE_PORT")]
     console_port: Option<Port>,
@@ -172,6 +179,8 @@ struct ConfigFile {
     web_port: Option<Port>,
     smb_port: Option<Port>,
     smb_encryption: Option<EncryptionFlag>,
+    peer_port: Option<Port>,
+    peer_address: Option<String>,
     console_port: Option<Port>,
     durability: Option<DurabilityFlag>,
     log: Option<String>,
@@ -340,6 +349,8 @@ pub struct Settings {
     pub web_port: Port,
     pub smb_port: Port,
     pub smb_requires_encryption: bool,
+    /// `None` where there can be no other gateway.
+    pub peers: Option<PeerSettings>,
     /// None with a cluster, which holds its own.
     pub accounts: Vec<Account>,
     pub tokens: Option<Tokens>,
@@ -408,6 +419,9 @@ impl Settings {
             port(flags.table_port, file.table_port, 10002),
             port(flags.file_port, file.file_port, 10003),
         ];
+        let smb_port = port(flags.smb_port, file.smb_port, 10445);
+        let said = (flags.peer_port.or(file.peer_port), flags.peer_address.or(file.peer_address));
+        let peers = PeerSettings::merge(&engine, said, [ports[3], smb_port])?;
         let mut not_served = Vec::new();
         if matches!(flags.console_port.or(file.console_port), Some(Port::On(_))) {
             not_served.push(format!("{:<9} not built yet: --console-port has no effect", "console"));
@@ -428,7 +442,8 @@ impl Settings {
             engine,
             host: flags.host.or(file.host).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
             ports,
-            smb_port: port(flags.smb_port, file.smb_port, 10445),
+            smb_port,
+            peers,
             smb_requires_encryption: flags.smb_encryption.or(file.smb_encryption) != Some(EncryptionFlag::Offered),
             web_port: flags.web_port.or(file.web_port).unwrap_or(Port::Off),
             accounts,

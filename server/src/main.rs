@@ -4,6 +4,7 @@ mod accounts;
 mod cluster;
 mod config;
 mod migrate;
+mod peers;
 mod storage;
 mod tls;
 
@@ -18,6 +19,7 @@ use contract::names::AccountName;
 use http::account::{Account, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 use http::{App, Listener, Served};
 use partition::Shell;
+use partition::file::tenure::Keeper;
 use partition::housekeeping::Round;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
@@ -99,6 +101,7 @@ async fn serve(settings: Settings, line: CommandLine) -> Result<(), String> {
             listeners.push(listener.await.map_err(|error| error.to_string())?);
         }
     }
+    let peers = peers::join(&settings, &storage, &app, connections.clone()).await?;
     let smb = match settings.smb_port {
         Port::On(port) => Some(listen_smb(&settings, port, &accounts, app.clone(), connections.clone()).await?),
         Port::Off => None,
@@ -118,6 +121,7 @@ async fn serve(settings: Settings, line: CommandLine) -> Result<(), String> {
     let (drain, draining) = watch::channel(false);
     let mut running: Vec<_> =
         listeners.into_iter().map(|listener| tokio::spawn(listener.run(draining.clone(), DRAIN_GRACE))).collect();
+    running.extend(peers.map(|listener| tokio::spawn(listener.run(draining.clone(), DRAIN_GRACE))));
     running.extend(smb.map(|listener| tokio::spawn(listener.run(draining.clone(), DRAIN_GRACE))));
     let background = [
         tokio::spawn(sweep(app.clone())),
@@ -177,8 +181,14 @@ async fn listen_smb(
             Some((account.name.clone(), account.keys.iter().map(|key| key.reveal().to_owned()).collect()))
         }
     }
-    let server = smb::Server::new(app.shell.clone(), Box::new(Known(app)), settings.smb_requires_encryption);
-    for account in accounts {
+    let shell = app.shell.clone();
+    let server = smb::Server::new(shell.clone(), Box::new(Known(app)), settings.smb_requires_encryption);
+    if let Some(tenures) = shell.tenures() {
+        // Handles come back with the shares that they are in.
+        let keeper: Arc<dyn Keeper> = server.clone();
+        tenures.set_keeper(Arc::downgrade(&keeper));
+    }
+    for account in accounts.iter().filter(|_| shell.tenures().is_none()) {
         let restored = server.restore(&account.name).await;
         let restored = restored.map_err(|fault| format!("cannot read the handles of an earlier run: {fault}"))?;
         if restored > 0 {

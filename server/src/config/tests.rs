@@ -13,6 +13,30 @@ fn gather(arguments: &[&str], file: &str) -> Result<Settings, String> {
 }
 
 #[test]
+fn other_gateways() {
+    const RADOS: &str = "engine = \"rados\"\n";
+    for (arguments, file, expected) in [
+        (&[][..], "", Ok(None)),
+        (&["--peer-port", "7000"], "", Err("say --engine rados")),
+        (&[], "peer-address = \"h\"", Err("say --engine rados")),
+        (&["--engine", "rados"], "", Ok(Some((Port::On(0), None)))),
+        (&["--peer-port", "7000", "--peer-address", "h"], RADOS, Ok(Some((Port::On(7000), Some("h"))))),
+        (&["--peer-port", "off"], RADOS, Err("serves no shares")),
+        (&["--peer-port", "off", "--file-port", "off"], RADOS, Err("serves no shares")),
+        (&["--peer-port", "off", "--file-port", "off", "--smb-port", "off"], RADOS, Ok(Some((Port::Off, None)))),
+    ] {
+        match (gather(arguments, file), expected) {
+            (Ok(settings), Ok(expected)) => {
+                let found = settings.peers.as_ref().map(|peers| (peers.port, peers.address.as_deref()));
+                assert_eq!(found, expected, "{arguments:?} {file}");
+            }
+            (Err(error), Err(words)) => assert!(error.contains(words), "{error}"),
+            (found, expected) => panic!("{arguments:?} {file}: {found:?}, not {expected:?}"),
+        }
+    }
+}
+
+#[test]
 fn defaults() {
     let settings = gather(&[], "").expect("right");
     assert!(
