@@ -57,6 +57,7 @@ fn outcome(answer: &Answer) -> (u16, &str) {
     (answer.status, answer.code())
 }
 
+/// E1, whichever gateway.
 #[tokio::test]
 async fn what_is_written_through_one_gateway_is_read_through_the_other() {
     let (_cluster, one, two) = Cluster::two().await;
@@ -105,6 +106,7 @@ async fn answers_come_back_as_they_were_made() {
     assert_eq!(outcome(&there), (404, "ResourceNotFound"));
 }
 
+/// F3 and F6, whichever gateway.
 #[tokio::test]
 async fn what_an_smb_client_holds_holds_at_every_gateway() {
     let (_cluster, one, two) = Cluster::two().await;
@@ -125,6 +127,7 @@ async fn what_an_smb_client_holds_holds_at_every_gateway() {
     two.done(put_range("f", 0, "1234")).await;
 }
 
+/// E3, whichever gateway.
 #[tokio::test]
 async fn leases_hold_at_every_gateway() {
     let (_cluster, one, two) = Cluster::two().await;
