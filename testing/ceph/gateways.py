@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -70,20 +71,24 @@ class Gateway(Server):
 
 
 class Balancer:
-    """Each connection goes to the next gateway in turn, and to another one if that does not take it. One port for each service."""
+    """Each connection goes to the next gateway in turn, and to another one if that does not take it. One port for each service.
+
+    On plain sockets: the streams of asyncio forget what they have read when the connection is reset after it, and so would lose the
+    answer of a gateway that refuses a body and closes."""
 
     def __init__(self):
         self.gateways, self.turn, self.ports = [], 0, {}
-        self.connections = set()  # the loop itself would forget those that wait
+        self.tasks = set()  # the loop itself would forget those that wait
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
 
     def __enter__(self):
         self.thread.start()
         for service in SERVICES:
-            serving = asyncio.start_server(lambda *client, service=service: self.serve(service, *client), "127.0.0.1", 0)
-            server = asyncio.run_coroutine_threadsafe(serving, self.loop).result()
-            self.ports[service] = server.sockets[0].getsockname()[1]
+            listener = socket.create_server(("127.0.0.1", 0), backlog=512)
+            listener.setblocking(False)
+            self.ports[service] = listener.getsockname()[1]
+            asyncio.run_coroutine_threadsafe(self.listen(service, listener), self.loop).result()
         return self
 
     def __exit__(self, *_):
@@ -92,40 +97,50 @@ class Balancer:
         self.thread.join()
 
     async def drop(self):
-        for task in self.connections:
+        tasks = list(self.tasks)
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self.connections, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def endpoint_of(self, service):
         return f"http://127.0.0.1:{self.ports[service]}/{ACCOUNT}"
 
-    async def serve(self, service, reader, writer):
-        task = asyncio.current_task()
-        self.connections.add(task)
-        task.add_done_callback(self.connections.discard)
-        with contextlib.closing(writer):
+    def spawn(self, work):
+        task = self.loop.create_task(work)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    async def listen(self, service, listener):
+        self.spawn(self.accept(service, listener))
+
+    async def accept(self, service, listener):
+        with listener:
+            while True:
+                client, _ = await self.loop.sock_accept(listener)
+                self.spawn(self.serve(service, client))
+
+    async def serve(self, service, client):
+        with client:
             for _ in self.gateways:
                 self.turn += 1
                 port = self.gateways[self.turn % len(self.gateways)].ports[service]
-                try:
-                    ours, theirs = await asyncio.wait_for(asyncio.open_connection("127.0.0.1", port), CONNECT_SECONDS)
-                except (OSError, asyncio.TimeoutError):
-                    continue
-                with contextlib.closing(theirs), contextlib.suppress(asyncio.CancelledError):
-                    await asyncio.gather(copy(reader, theirs), copy(ours, writer))
+                with socket.socket() as gateway:
+                    gateway.setblocking(False)
+                    try:
+                        await asyncio.wait_for(self.loop.sock_connect(gateway, ("127.0.0.1", port)), CONNECT_SECONDS)
+                    except (OSError, asyncio.TimeoutError):
+                        continue
+                    await asyncio.gather(self.copy(client, gateway), self.copy(gateway, client))
                 return
 
-
-async def copy(reader, writer):
-    """One direction, to its end. Who does not listen any more may still have something to say: what is said to him is lost."""
-    with contextlib.suppress(OSError):
-        while piece := await reader.read(COPIED_BYTES):
-            if not writer.is_closing():
+    async def copy(self, source, target):
+        """One direction, to its end. Who does not listen any more may still have something to say: what is said to him is lost."""
+        with contextlib.suppress(OSError):
+            while piece := await self.loop.sock_recv(source, COPIED_BYTES):
                 with contextlib.suppress(OSError):
-                    writer.write(piece)
-                    await writer.drain()
-    with contextlib.suppress(OSError):
-        writer.write_eof()
+                    await self.loop.sock_sendall(target, piece)
+        with contextlib.suppress(OSError):
+            target.shutdown(socket.SHUT_WR)
 
 
 @contextlib.contextmanager
