@@ -149,7 +149,7 @@ impl GroupKind {
     /// Every family that a group of this kind may have records in.
     pub fn families(self) -> &'static [Family] {
         match self {
-            GroupKind::System => &[system::CEILING, system::ACCOUNT],
+            GroupKind::System => &[system::CEILING, system::ACCOUNT, system::SECRET],
             // What is noted of handles has the number of PROPERTIES, in a partition of its own.
             GroupKind::Account => &[account::PROPERTIES, account::PENDING_COPIES],
             GroupKind::Directory => &[directory::HEAD, directory::TOMBSTONE, directory::KEPT, directory::SNAPSHOT],
