@@ -143,7 +143,12 @@ impl Core {
             }
         };
         lock(&self.known.groups).remove(id);
-        for shard in 0..group.shards {
+        self.fence_shards(id, group.shards).await
+    }
+
+    /// Sets the fence on every shard of a group that is fenced by the registry.
+    pub async fn fence_shards(&self, id: &GroupId, shards: u16) -> Result<(), Fault> {
+        for shard in 0..shards {
             let steps =
                 vec![Step::Create { exclusive: false }, Step::SetAttribute { name: GENERATION.into(), value: FENCED }];
             let set = self.write_surely(Pool::Records, &key::shard_object(id, shard), steps).await;

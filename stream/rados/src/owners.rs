@@ -54,7 +54,11 @@ impl Owner {
 pub type OnLoss = Arc<dyn Fn(GroupId) + Send + Sync>;
 
 #[derive(Default)]
-pub struct Owners(Mutex<State>);
+pub struct Owners {
+    state: Mutex<State>,
+    /// Held while a group is taken: of two tokens of one process the one remembered must be the one that was set last.
+    taking: tokio::sync::Mutex<()>,
+}
 
 #[derive(Default)]
 struct State {
@@ -79,7 +83,7 @@ impl Owned {
 
 impl Owners {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     pub fn introduce(&self, address: String, on_loss: OnLoss) {
@@ -146,6 +150,10 @@ impl Core {
             return Err(Fault::Other { doing: "owning a group".into(), detail });
         };
         let shard = self.owned_shard(group);
+        let _one_at_a_time = self.owners.taking.lock().await;
+        if let Some(tenure) = self.owners.known(group) {
+            return Ok(tenure);
+        }
         loop {
             let Some(standing) = self.standing(&shard).await? else { return Ok(Tenure::Ours) };
             if let Some(owner) = &standing.owner

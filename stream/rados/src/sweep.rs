@@ -114,7 +114,12 @@ impl Core {
             let Some(Group { shards, fenced: Some(fenced) }) = stored.and_then(|stored| Group::decode(&stored)) else {
                 return Ok(()); // the fence is on its way
             };
-            if fenced.saturating_add(self.options.grace_ticks()) > self.now() || !self.empty_group(&id, shards).await? {
+            if fenced.saturating_add(self.options.grace_ticks()) > self.now() {
+                return Ok(());
+            }
+            // Whoever fenced it may have died on the way: nothing is emptied that still takes commits.
+            self.fence_shards(&id, shards).await?;
+            if !self.empty_group(&id, shards).await? {
                 return Ok(());
             }
             self.put_listed(SWEPT_GROUPS, vec![(listed.clone(), since)]).await?;

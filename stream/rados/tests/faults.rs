@@ -310,3 +310,19 @@ async fn a_view_is_of_one_state_whatever_came_with_it() {
         }
     }
 }
+
+/// A process that died between the two halves of a fence: nothing is swept that still takes commits.
+#[tokio::test]
+async fn a_fence_that_was_begun_is_finished_before_the_group_is_emptied() {
+    let (cluster, clock) = (Fake::default(), clock());
+    let (dying, knowing) = (open(&cluster, &clock).await, open(&cluster, &clock).await);
+    add(&knowing, &partition("p")).await.expect("counted");
+    cluster.set_fate(|object, _| if is_commit(object) { Fate::Full } else { Fate::Applied });
+    assert!(dying.fence(&partition("p").group).await.is_err(), "it comes as far as the registry");
+    cluster.clear_fate();
+    clock.advance_seconds(2 * 3600);
+    knowing.sweep_now().await.expect("swept");
+    let late = Batch { guards: Vec::new(), writes: vec![put("late", Vec::new())] };
+    let outcome = knowing.commit(&partition("p"), late, Synced).await;
+    assert!(matches!(outcome, Err(CommitError::Fenced)), "{outcome:?}");
+}

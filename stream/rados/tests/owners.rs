@@ -103,3 +103,16 @@ async fn an_owner_that_was_silent_has_lost() {
     assert_eq!(view.get(Family(1), b"").await.expect("a read").expect("there").value, "2");
     assert_eq!(a.rados.own(&group()).await.expect("read"), theirs("b:1"));
 }
+
+/// Requests that come at the same time take a share once, and all of them can write to it.
+#[tokio::test]
+async fn those_who_come_at_once_take_it_once() {
+    let (cluster, clock) = (Fake::default(), clock());
+    let a = gateway(&cluster, &clock, "a:1").await;
+    let group = group();
+    let taken = tokio::join!(a.rados.own(&group), a.rados.own(&group), a.rados.own(&group));
+    for tenure in [taken.0, taken.1, taken.2] {
+        assert_eq!(tenure.expect("free"), Tenure::Ours);
+    }
+    put(&a, "1").await.expect("its own");
+}
