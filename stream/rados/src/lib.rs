@@ -84,6 +84,8 @@ struct Core {
     owners: owners::Owners,
     /// Rounds of sweeping so far.
     rounds: AtomicU64,
+    /// Held by the round under way: when one is over, so is what those before it had taken up.
+    sweeping: tokio::sync::Mutex<()>,
     intents: tokio::sync::Mutex<extents::Intents>,
 }
 
@@ -116,6 +118,7 @@ impl Rados {
             alive: alive::Alive::default(),
             owners: owners::Owners::default(),
             rounds: AtomicU64::default(),
+            sweeping: tokio::sync::Mutex::default(),
             intents: tokio::sync::Mutex::default(),
         });
         core.beat().await?;

@@ -44,6 +44,7 @@ impl Core {
 
     /// All that is due now.
     pub async fn sweep(&self) -> Result<(), Fault> {
+        let _one_at_a_time = self.sweeping.lock().await;
         for orphan in self.alive.take_orphans() {
             if !self.remove_unneeded(orphan, None).await? {
                 self.alive.requeue_orphan(orphan);
