@@ -153,7 +153,7 @@ async fn clearing_costs_the_same_whatever_there_was() {
     assert_eq!(costs[0], costs[1]);
 }
 
-/// A clock that was set back: what is put then is still found, by the clock as it is.
+/// A clock that was set back: what was put before and after is found, and what was received before stays hidden until then.
 #[tokio::test]
 async fn a_clock_that_goes_back_hides_nothing_for_ever() {
     let bench = Bench::new().await;
@@ -161,7 +161,9 @@ async fn a_clock_that_goes_back_hides_nothing_for_ever() {
     assert!(bench.get(1).await.1.is_some());
     bench.clock.set(bench.clock.now().minus_seconds(3600));
     bench.put(2, 0).await;
-    assert!(bench.get(1).await.1.is_some() && bench.get(1).await.1.is_some());
+    for _ in 0..4 {
+        assert!(bench.get(1).await.1.is_some());
+    }
     assert!(bench.get(1).await.1.is_none());
     bench.clock.advance_seconds(2);
     assert!(bench.get(5).await.1.is_some() && bench.get(5).await.1.is_some());

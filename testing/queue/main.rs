@@ -1,5 +1,6 @@
 //! The Queue service under contention and at size: who gets a message, and what it costs.
 
+mod behind;
 mod competing;
 mod cost;
 mod crossing;

@@ -86,32 +86,44 @@ struct Walk {
 }
 
 async fn walk(reader: &Reader<'_>, state: &QueueState, now: Timestamp, wanted: usize) -> Result<Walk, Fault> {
-    let last = Place::last_visible(now);
+    let last = Place::last_visible(state.last_visible(now));
     let mut walk = Walk { alive: Vec::new(), expired: Vec::new(), end: state.floor, cut: false };
     if state.count == 0 {
         walk.end = last.after();
     }
     let mut rows = wanted;
-    while walk.alive.len() < wanted && walk.end <= last && !walk.cut {
-        let range = KeyRange { start: Bound::Included(walk.end.key()), end: Bound::Included(last.key()) };
+    // Where to go on: beyond the end once something hidden was passed.
+    let (mut next, mut passed_hidden) = (walk.end, false);
+    while walk.alive.len() < wanted && next <= last && !walk.cut {
+        let range = KeyRange { start: Bound::Included(next.key()), end: Bound::Included(last.key()) };
         let found = reader.scan(family::VISIBLE, &range, rows).await?;
         let was_all = found.len() < rows;
         for (key, record) in found {
             let (place, message) = (Place::read(&key)?, Message::decode(&record.value)?);
+            next = place.after();
+            if place.next_visible > now && !message.at_once {
+                passed_hidden = true;
+                continue;
+            }
             if message.is_expired(now) {
                 walk.expired.push((place, message));
             } else {
                 let text = load_text(reader, message.id).await?;
                 walk.alive.push((place, Received { message, next_visible: place.next_visible, text }));
             }
-            walk.end = place.after();
+            if !passed_hidden {
+                walk.end = next;
+            }
             walk.cut = walk.expired.len() >= EXPIRED_PER_COMMIT_MAX;
             if walk.alive.len() == wanted || walk.cut {
                 return Ok(walk);
             }
         }
         if was_all {
-            walk.end = last.after();
+            next = last.after();
+        }
+        if !passed_hidden {
+            walk.end = next;
         }
         rows = SCAN_ROWS;
     }
@@ -195,8 +207,7 @@ impl Changes {
 
     fn add(&mut self, place: Place, message: &Message, text: Bytes) {
         self.state.add(place, message.expiry);
-        self.write(family::VISIBLE, place.key(), message.encode());
-        self.write(family::POINTER, id_key(message.id), place.key());
+        self.stand(place, message);
         self.write(family::TEXT, id_key(message.id), text);
         if message.expiry < Timestamp::MAX {
             self.write(family::EXPIRY, expiry_key(message.expiry, message.id), Bytes::new());
@@ -208,8 +219,15 @@ impl Changes {
         self.state.leave(old);
         self.state.put(new);
         self.erase(family::VISIBLE, old.key()); // before the next: they may be one
-        self.write(family::VISIBLE, new.key(), message.encode());
-        self.write(family::POINTER, id_key(message.id), new.key());
+        self.stand(new, message);
+    }
+
+    fn stand(&mut self, place: Place, message: &Message) {
+        if message.at_once {
+            self.state.at_once_last = self.state.last_visible(place.next_visible);
+        }
+        self.write(family::VISIBLE, place.key(), message.encode());
+        self.write(family::POINTER, id_key(message.id), place.key());
     }
 
     fn remove(&mut self, place: Place, expiry: Timestamp, id: Id) {
@@ -274,6 +292,7 @@ impl Command for PutMessage {
             expiry: self.time_to_live.expiry(moment.now),
             dequeue_count: 0,
             receipt: moment.id,
+            at_once: self.visibility_seconds == 0,
         };
         let next_visible = moment.now.plus_seconds(self.visibility_seconds);
         changes.add(Place { next_visible, number: moment.tick }, &message, self.text.clone());
@@ -329,6 +348,7 @@ impl Command for GetMessages {
             received.message.dequeue_count += 1;
             // One for all of them: a receipt counts only with its message's id.
             received.message.receipt = moment.id;
+            received.message.at_once = self.visibility_seconds == 0;
             received.next_visible = next_visible;
             changes.reposition(old, Place { next_visible, ..old }, &received.message);
             messages.push(received);
@@ -394,6 +414,7 @@ impl Command for OnMessage {
                 let next_visible = moment.now.plus_seconds(*visibility_seconds);
                 judge_visibility(&message, next_visible, *visibility_seconds)?;
                 message.receipt = moment.id;
+                message.at_once = *visibility_seconds == 0;
                 changes.reposition(place, Place { next_visible, ..place }, &message);
                 if let Some(text) = text {
                     changes.write(family::TEXT, id_key(self.id), text.clone());

@@ -64,7 +64,14 @@ mod tests {
     #[test]
     fn receipts() {
         let message = |receipt, expiry| {
-            Some(Message { id: Id(1), inserted: at(0), expiry: at(expiry), dequeue_count: 1, receipt: Id(receipt) })
+            Some(Message {
+                id: Id(1),
+                inserted: at(0),
+                expiry: at(expiry),
+                dequeue_count: 1,
+                receipt: Id(receipt),
+                at_once: false,
+            })
         };
         for (stored, used, now, expected) in [
             (message(5, 100), 5, 50, "ok"),
@@ -81,7 +88,8 @@ mod tests {
 
     #[test]
     fn visibility_of_updates() {
-        let message = Message { id: Id(1), inserted: at(0), expiry: at(100), dequeue_count: 0, receipt: Id(1) };
+        let message =
+            Message { id: Id(1), inserted: at(0), expiry: at(100), dequeue_count: 0, receipt: Id(1), at_once: false };
         for (next_visible, expected) in [(0, "ok"), (99, "ok"), (100, "ok"), (101, "InvalidQueryParameterValue")] {
             assert_eq!(code(judge_visibility(&message, at(next_visible), 1)), expected, "{next_visible}");
         }

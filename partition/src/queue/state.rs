@@ -10,6 +10,8 @@
 //!    floor (a write) only if it crossed some of them and the floor is older than `FLOOR_AGE_TICKS`: so polling an idle queue writes
 //!    nothing, and no place that was left is crossed again and again.
 //! 4. `expiry_floor`: no message expires before it.
+//! 5. `at_once_last`: no message that is to be visible at once stands at a later moment. A receive by a clock that is behind looks as
+//!    far as this, so that it sees what was put before it began, whoever's clock said when.
 
 use env::{TICKS_PER_SECOND, Timestamp};
 
@@ -23,7 +25,8 @@ const EXPIRY_AGE_TICKS: u64 = TICKS_PER_SECOND;
 impl Default for QueueState {
     /// Of a queue that never had a message.
     fn default() -> Self {
-        QueueState { count: 0, floor: Place::FIRST, removed: None, expiry_floor: Timestamp::from_ticks(0) }
+        let never = Timestamp::from_ticks(0);
+        QueueState { count: 0, floor: Place::FIRST, removed: None, expiry_floor: never, at_once_last: never }
     }
 }
 
@@ -48,6 +51,11 @@ impl QueueState {
             self.removed = Some((place, last));
             self.floor = place;
         }
+    }
+
+    /// The last moment at which a message may stand that is visible now.
+    pub fn last_visible(&self, now: Timestamp) -> Timestamp {
+        now.max(self.at_once_last)
     }
 
     /// A message left its place for another.

@@ -101,6 +101,8 @@ pub struct Message {
     pub dequeue_count: u64,
     /// Who has this pop receipt may update and delete it.
     pub receipt: Id,
+    /// It was put where it stands to be visible at once: it is, also for a clock that is behind the one that said when.
+    pub at_once: bool,
 }
 
 mod message_tag {
@@ -109,6 +111,7 @@ mod message_tag {
     pub const EXPIRY: u8 = 3;
     pub const DEQUEUE_COUNT: u8 = 4;
     pub const RECEIPT: u8 = 5;
+    pub const AT_ONCE: u8 = 6;
 }
 
 impl Message {
@@ -120,6 +123,9 @@ impl Message {
         fields.u64(EXPIRY, self.expiry.ticks());
         fields.u64(DEQUEUE_COUNT, self.dequeue_count);
         fields.bytes(RECEIPT, &self.receipt.0.to_be_bytes());
+        if self.at_once {
+            fields.bytes(AT_ONCE, b"");
+        }
         fields.finish()
     }
 
@@ -131,6 +137,7 @@ impl Message {
         use message_tag::*;
         let mut fields = FieldReader::new(MESSAGE_SHAPE, value)?;
         let (mut id, mut inserted, mut expiry, mut dequeue_count, mut receipt) = (None, None, None, None, None);
+        let mut at_once = false;
         while let Some((tag, value)) = fields.next()? {
             match tag {
                 ID => id = Some(read_id(value)?),
@@ -138,6 +145,7 @@ impl Message {
                 EXPIRY => expiry = Some(Timestamp::from_ticks(read_u64(value)?)),
                 DEQUEUE_COUNT => dequeue_count = Some(read_u64(value)?),
                 RECEIPT => receipt = Some(read_id(value)?),
+                AT_ONCE if value.is_empty() => at_once = true,
                 _ => return None,
             }
         }
@@ -147,6 +155,7 @@ impl Message {
             expiry: expiry?,
             dequeue_count: dequeue_count?,
             receipt: receipt?,
+            at_once,
         })
     }
 }
@@ -158,6 +167,7 @@ pub struct QueueState {
     pub floor: Place,
     pub removed: Option<(Place, Place)>,
     pub expiry_floor: Timestamp,
+    pub at_once_last: Timestamp,
 }
 
 mod state_tag {
@@ -166,6 +176,7 @@ mod state_tag {
     pub const REMOVED_FIRST: u8 = 3;
     pub const REMOVED_LAST: u8 = 4;
     pub const EXPIRY_FLOOR: u8 = 5;
+    pub const AT_ONCE_LAST: u8 = 6;
 }
 
 impl QueueState {
@@ -179,6 +190,7 @@ impl QueueState {
             fields.bytes(REMOVED_LAST, &last.key());
         }
         fields.u64(EXPIRY_FLOOR, self.expiry_floor.ticks());
+        fields.u64(AT_ONCE_LAST, self.at_once_last.ticks());
         fields.finish()
     }
 
@@ -190,6 +202,8 @@ impl QueueState {
         use state_tag::*;
         let mut fields = FieldReader::new(STATE_SHAPE, value)?;
         let (mut count, mut floor, mut first, mut last, mut expiry_floor) = (None, None, None, None, None);
+        // Earlier releases did not know it.
+        let mut at_once_last = Timestamp::from_ticks(0);
         while let Some((tag, value)) = fields.next()? {
             match tag {
                 COUNT => count = Some(read_u64(value)?),
@@ -197,10 +211,17 @@ impl QueueState {
                 REMOVED_FIRST => first = Some(Place::read(value).ok()?),
                 REMOVED_LAST => last = Some(Place::read(value).ok()?),
                 EXPIRY_FLOOR => expiry_floor = Some(Timestamp::from_ticks(read_u64(value)?)),
+                AT_ONCE_LAST => at_once_last = Timestamp::from_ticks(read_u64(value)?),
                 _ => return None,
             }
         }
-        Some(QueueState { count: count?, floor: floor?, removed: first.zip(last), expiry_floor: expiry_floor? })
+        Some(QueueState {
+            count: count?,
+            floor: floor?,
+            removed: first.zip(last),
+            expiry_floor: expiry_floor?,
+            at_once_last,
+        })
     }
 }
 
@@ -219,6 +240,7 @@ mod tests {
             expiry: Timestamp::MAX,
             dequeue_count: 3,
             receipt: Id(u128::MAX),
+            at_once: false,
         }
     }
 
@@ -234,10 +256,14 @@ mod tests {
             }],
         };
         assert_eq!(QueueHead::decode(&head.encode()).expect("what was written"), head);
-        assert_eq!(Message::decode(&message().encode()).expect("what was written"), message());
+        for at_once in [false, true] {
+            let message = Message { at_once, ..message() };
+            assert_eq!(Message::decode(&message.encode()).expect("what was written"), message);
+        }
         let place = |n: u64| Place { next_visible: Timestamp::from_ticks(n), number: n + 1 };
         for removed in [None, Some((place(3), place(4)))] {
-            let state = QueueState { count: 9, floor: place(1), removed, expiry_floor: Timestamp::from_ticks(2) };
+            let [expiry_floor, at_once_last] = [2, 5].map(Timestamp::from_ticks);
+            let state = QueueState { count: 9, floor: place(1), removed, expiry_floor, at_once_last };
             assert_eq!(QueueState::decode(&state.encode()).expect("what was written"), state);
         }
     }
