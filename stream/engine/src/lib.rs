@@ -317,7 +317,9 @@ impl fmt::Display for Fault {
             Fault::Io { doing, source } => write!(f, "{doing}: {source}"),
             Fault::Corrupt { what } => write!(f, "stored data is damaged: {what}"),
             Fault::Full => write!(f, "the disk is full"),
-            Fault::Stopped { why } => write!(f, "writes stopped after an earlier failure: {why}"),
+            Fault::Stopped { why } => {
+                write!(f, "writes stopped after an earlier failure ({why}): the program has to be started again")
+            }
             Fault::Moved => write!(f, "the partition changed while it was read, again and again"),
             Fault::Elsewhere => write!(f, "another process owns the group"),
             Fault::Other { doing, detail } => write!(f, "{doing}: {detail}"),
