@@ -108,6 +108,7 @@ fn save_history(to: &mut impl Write, history: &History) -> Result<()> {
             Deed::DeleteContainer => "drop\t\t0".to_string(),
             Deed::Put { name, bytes } => format!("put\t{name}\t{bytes}"),
             Deed::Delete { name } => format!("delete\t{name}\t0"),
+            Deed::Snapshot { name, of } => format!("snapshot\t{name}\t{of}"),
         };
         let outcome = match &op.outcome {
             Outcome::Done { etag } => format!("done\t{etag}"),
@@ -142,6 +143,7 @@ fn load_history(text: &str) -> Result<History> {
             "drop" => Deed::DeleteContainer,
             "put" => Deed::Put { name, bytes: number(bytes)? },
             "delete" => Deed::Delete { name },
+            "snapshot" => Deed::Snapshot { name, of: number(bytes)? },
             _ => return Err(bad()),
         };
         let mut op = Operation::new(container, deed, number(tick)?, number(position)?);

@@ -1,8 +1,7 @@
 //! A small client: HTTP/1.1 on one kept-alive connection, signed with SharedKey. Written here and not taken from an SDK,
-//! because the harness must see every answer (and the lack of one) as it came, without retries. Blobs are asked for here;
-//! `queues` and `tables` lie on top.
+//! because the harness must see every answer (and the lack of one) as it came, without retries. The services lie on top of it.
 
-use crate::store::{Answer, Condition, Found, Listed, Store};
+use crate::store::{self, Answer, Found, Listed};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use hmac::{Hmac, KeyInit, Mac};
@@ -202,6 +201,20 @@ impl Client {
         }
     }
 
+    /// A body whose metadata says which operation wrote it; nothing if it is not there.
+    pub fn find(&mut self, path: &str, query: &[(&str, &str)]) -> Result<Option<Found>, String> {
+        let response = self.request("GET", path, query, &[], &[]).map_err(|e| format!("get {path}: {e}"))?;
+        match response.status {
+            200 => Ok(Some(Found {
+                etag: response.etag(),
+                operation: response.header("x-ms-meta-operation").and_then(|n| n.parse().ok()),
+                body: response.body,
+            })),
+            404 => Ok(None),
+            status => Err(format!("get {path}: {status} {}", response.code())),
+        }
+    }
+
     /// Walks a listing to its end, page by page.
     pub fn walk(&mut self, path: &str, query: &[(&str, &str)], element: &str) -> Result<Vec<Listed>, String> {
         let mut listed = Vec::new();
@@ -219,8 +232,12 @@ impl Client {
             let mut rest = xml.as_str();
             while let Some(item) = between(rest, &format!("<{element}>"), &format!("</{element}>")) {
                 rest = &rest[rest.find(&format!("</{element}>")).expect("just found") + 1..];
+                let name = between(item, "<Name>", "</Name>").unwrap_or("").to_string();
                 listed.push(Listed {
-                    name: between(item, "<Name>", "</Name>").unwrap_or("").to_string(),
+                    name: match between(item, "<Snapshot>", "</Snapshot>") {
+                        Some(moment) => store::snapshot_of(&name, moment),
+                        None => name,
+                    },
                     etag: between(item, "<Etag>", "</Etag>").unwrap_or("").replace("&quot;", "\""),
                     bytes: between(item, "<Content-Length>", "</Content-Length>").and_then(|n| n.parse().ok()),
                 });
@@ -230,59 +247,6 @@ impl Client {
                 return Ok(listed);
             }
         }
-    }
-}
-
-impl Store for Client {
-    fn create_container(&mut self, container: &str) -> Answer {
-        self.change("PUT", &format!("/{container}"), &[("restype", "container")], &[], &[])
-    }
-
-    fn delete_container(&mut self, container: &str) -> Answer {
-        self.change("DELETE", &format!("/{container}"), &[("restype", "container")], &[], &[])
-    }
-
-    fn put(&mut self, container: &str, name: &str, operation: usize, body: &[u8], condition: &Condition) -> Answer {
-        let operation = operation.to_string();
-        let mut headers = vec![("x-ms-blob-type", "BlockBlob"), ("x-ms-meta-operation", operation.as_str())];
-        headers.extend(condition_header(condition));
-        self.change("PUT", &format!("/{container}/{name}"), &[], &headers, body)
-    }
-
-    fn delete(&mut self, container: &str, name: &str, condition: &Condition) -> Answer {
-        let headers: Vec<_> = condition_header(condition).into_iter().collect();
-        self.change("DELETE", &format!("/{container}/{name}"), &[], &headers, &[])
-    }
-
-    fn get(&mut self, container: &str, name: &str) -> Result<Option<Found>, String> {
-        let response = self
-            .request("GET", &format!("/{container}/{name}"), &[], &[], &[])
-            .map_err(|e| format!("get {container}/{name}: {e}"))?;
-        match response.status {
-            200 => Ok(Some(Found {
-                etag: response.header("etag").unwrap_or("").to_string(),
-                operation: response.header("x-ms-meta-operation").and_then(|n| n.parse().ok()),
-                body: response.body,
-            })),
-            404 => Ok(None),
-            status => Err(format!("get {container}/{name}: {status} {}", response.code())),
-        }
-    }
-
-    fn list_containers(&mut self) -> Result<Vec<Listed>, String> {
-        self.walk("/", &[("comp", "list")], "Container")
-    }
-
-    fn list(&mut self, container: &str) -> Result<Vec<Listed>, String> {
-        self.walk(&format!("/{container}"), &[("restype", "container"), ("comp", "list")], "Blob")
-    }
-}
-
-fn condition_header(condition: &Condition) -> Option<(&str, &str)> {
-    match condition {
-        Condition::None => None,
-        Condition::Absent => Some(("if-none-match", "*")),
-        Condition::Is(etag) => Some(("if-match", etag)),
     }
 }
 

@@ -203,9 +203,7 @@ fn examine(
     };
     let (mut findings, checked) = look(running, history);
     if damage.is_some() {
-        // A read that fails in words, or breaks off, is what should happen; one that finds nobody there is not.
-        findings
-            .retain(|f| f.fault != Fault::Unavailable || !(f.detail.contains(": 5") || f.detail.contains("broke off")));
+        findings.retain(|f| f.fault != Fault::Unavailable || !f.is_told());
     }
     Ok((findings, checked))
 }

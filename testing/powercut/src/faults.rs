@@ -3,7 +3,7 @@
 //! 1. Whatever was acknowledged, before or after the failure, is there when the disk is well again: also after the power
 //!    goes, and also when the program was only started again in between, on a page cache that holds what the disk does not.
 //! 2. A change that cannot be made durable is answered with a 5xx; no request hangs, and the program does not die of it.
-//! 3. On a full disk reads go on; after space is freed and a restart everything works again.
+//! 3. On a full disk reads go on; when space is freed everything works again, at once or after the restart that it asks for.
 
 use crate::disk::{Chance, Cutter, Refusals, SURVIVALS, Survival};
 use crate::history::Scribe;
@@ -16,9 +16,19 @@ use crate::workload::{Complaints, Worker};
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::Path;
+use std::time::Duration;
 
 const CONNECTIONS: usize = 4;
 const DISK_BYTES: u64 = 256 << 20;
+/// How much room there is, is asked about once a second.
+const NOTICED_WITHIN: Duration = Duration::from_millis(2500);
+/// What the program has to say where it does not go on by itself.
+const RESTART: &str = "has to be started again";
+
+/// Whether it said so. Only what it prints tells: a toy prints nothing, and goes on or is never well again.
+pub fn says_restart(log: &Path) -> bool {
+    std::fs::read_to_string(log).is_ok_and(|log| log.contains(RESTART))
+}
 
 #[derive(Default)]
 pub struct Report {
@@ -26,13 +36,13 @@ pub struct Report {
     /// Changes that were answered with a 5xx.
     pub failures: usize,
     pub acknowledgements: usize,
-    /// Trials after which the file system itself could not be mounted, so that nothing could be said.
+    /// Trials after which the file system itself could not be mounted, or in which nothing failed, so that nothing could be said.
     pub unjudged: usize,
     pub findings: Vec<(String, Finding)>,
 }
 
 impl Report {
-    fn add(&mut self, label: &str, findings: impl IntoIterator<Item = Finding>) {
+    pub fn add(&mut self, label: &str, findings: impl IntoIterator<Item = Finding>) {
         self.findings.extend(findings.into_iter().map(|finding| (label.to_string(), finding)));
     }
 }
@@ -70,6 +80,19 @@ impl Trial<'_> {
                 scope.spawn(move || worker.run(&mut *store, requests, complaints));
             }
         });
+    }
+
+    /// When there is space again changes succeed without a start, or the program says that it needs one.
+    fn goes_on_with_space(&mut self, running: &Running, ballast: &Path) -> Result<Vec<Finding>, String> {
+        std::fs::remove_file(ballast).map_err(|e| format!("remove ballast: {e}"))?;
+        std::thread::sleep(NOTICED_WITHIN);
+        let again = Complaints::of_a_bad_disk();
+        self.run(running, 5, &again);
+        let is_told = || says_restart(&self.work.join("server.log"));
+        if again.failures() > 0 && !is_told() {
+            again.add(Fault::Unavailable, "changes fail although there is space again, and nothing says why".into());
+        }
+        Ok(again.take())
     }
 
     /// Everything acknowledged so far, read through the running program.
@@ -221,7 +244,9 @@ fn fill(subject: &Subject, work: &Path, seed: u64, left: u64, label: &str, repor
     report.add(label, live.into_iter().map(|f| Finding::new(f.fault, format!("live, disk full: {}", f.detail))));
     report.failures += full.failures();
     report.add(label, full.take());
+    report.add(label, trial.goes_on_with_space(&running, &ballast)?);
     running.kill();
+    fill_up(&ballast, left)?;
 
     match trial.start() {
         Ok(started) => {

@@ -9,7 +9,7 @@
 
 use crate::body;
 use crate::disk::Disk;
-use crate::store::Answer;
+use crate::store::{Answer, snapshot_parts};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -17,8 +17,18 @@ use std::sync::{Arc, Mutex, OnceLock};
 pub enum Deed {
     CreateContainer,
     DeleteContainer,
-    Put { name: String, bytes: usize },
-    Delete { name: String },
+    Put {
+        name: String,
+        bytes: usize,
+    },
+    Delete {
+        name: String,
+    },
+    /// Of what operation `of` put; its name has no moment until it is answered.
+    Snapshot {
+        name: String,
+        of: usize,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -70,10 +80,26 @@ impl Operation {
 
     pub fn blob(&self) -> Option<&str> {
         match &self.deed {
-            Deed::Put { name, .. } | Deed::Delete { name } => Some(name),
+            Deed::Put { name, .. } | Deed::Delete { name } | Deed::Snapshot { name, .. } => Some(name),
             Deed::CreateContainer | Deed::DeleteContainer => None,
         }
     }
+
+    /// What this operation, known as `identity`, makes of a name: whose body it holds afterwards, or nobody's. Nothing if
+    /// it leaves the name alone, or is about the container. A blob takes its snapshots along.
+    pub fn makes_of(&self, identity: usize, wanted: &str) -> Option<Option<usize>> {
+        match &self.deed {
+            Deed::Put { name, .. } if name == wanted => Some(Some(identity)),
+            Deed::Snapshot { name, of } if name == wanted => Some(Some(*of)),
+            Deed::Delete { name } if name == wanted || name == base(wanted) => Some(None),
+            _ => None,
+        }
+    }
+}
+
+/// What a name is a snapshot of, or the name itself.
+pub fn base(name: &str) -> &str {
+    snapshot_parts(name).map_or(name, |(base, _)| base)
 }
 
 #[derive(Default, Clone)]
@@ -166,6 +192,25 @@ impl Scribe {
             }
             Answer::Refused { .. } => op.outcome = Outcome::NoEffect,
             Answer::Failed { .. } | Answer::Broken(_) => op.outcome = Outcome::Unknown,
+        }
+    }
+
+    /// Whose body has this ETag.
+    pub fn writer(&self, container: &str, etag: &str) -> Option<usize> {
+        let history = self.history.lock().expect("no holder panics");
+        let wrote = |op: &Operation| {
+            let is_put = matches!(op.deed, Deed::Put { .. }) && op.container == container;
+            is_put && matches!(&op.outcome, Outcome::Done { etag: given } if given == etag)
+        };
+        history.operations.iter().rposition(wrote).map(|index| index + history.first)
+    }
+
+    /// The answer told its moment.
+    pub fn name_snapshot(&self, operation: usize, told: String) {
+        let mut history = self.history.lock().expect("no holder panics");
+        let index = operation - history.first;
+        if let Deed::Snapshot { name, .. } = &mut history.operations[index].deed {
+            *name = told;
         }
     }
 

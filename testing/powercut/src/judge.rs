@@ -9,8 +9,8 @@
 //! deletion that took some of the blobs and not the container is found out.
 
 use crate::body;
-use crate::history::{Deed, History, NEVER, Operation, Outcome};
-use crate::store::Store;
+use crate::history::{Deed, History, NEVER, Operation, Outcome, base};
+use crate::store::{Store, snapshot_of};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// From where to where in the log the cut may have been. One image stands for several points when none of the writes
@@ -45,6 +45,9 @@ pub enum Fault {
     WrongAnswer,
 }
 
+/// What containers are called by whose they are; those of blobs have names of any kind.
+pub const SERVICES: [&str; 7] = ["blobs", "queue", "table", "share-", "pages", "append", "file"];
+
 #[derive(Clone, Debug)]
 pub struct Finding {
     pub fault: Fault,
@@ -54,6 +57,19 @@ pub struct Finding {
 impl Finding {
     pub fn new(fault: Fault, detail: impl Into<String>) -> Finding {
         Finding { fault, detail: detail.into() }
+    }
+
+    /// Whose it is, by the name of the container that its detail begins with.
+    pub fn service(&self) -> &'static str {
+        let mut words = self.detail.split([' ', '/']).filter(|word| *word != "container");
+        let container = words.next().unwrap_or_default();
+        let known = SERVICES.into_iter().find(|service| container.starts_with(service));
+        known.unwrap_or("blobs")
+    }
+
+    /// A read that fails in words, or breaks off, and not one that finds nobody there.
+    pub fn is_told(&self) -> bool {
+        self.detail.contains(": 5") || self.detail.contains("broke off")
     }
 }
 
@@ -184,6 +200,8 @@ pub fn strangers(histories: &[&History], seen: &Seen) -> Vec<Finding> {
         .listed
         .keys()
         .filter(|(c, n)| !names.contains(&(c.as_str(), n.as_str())))
+        // A snapshot that was asked for and not answered has a name that nobody knows.
+        .filter(|(c, n)| base(n) == n || !names.contains(&(c.as_str(), snapshot_of(base(n), "").as_str())))
         .map(|(c, n)| format!("{c}/{n} was never put"));
     containers.chain(blobs).map(|detail| Finding::new(Fault::Phantom, detail)).collect()
 }
@@ -317,24 +335,21 @@ fn judge_blob(
     let created = creation.and_then(|c| operations.iter().find(|(identity, _)| *identity == c)).map(|(_, op)| *op);
     let mut writes = vec![NOTHING_YET];
     for (identity, op) in operations {
-        match &op.deed {
-            Deed::Put { name, .. } if *name == key.1 => {
-                writes.extend(Write::of(*identity, Some(*identity), op, window))
-            }
-            Deed::Delete { name } if *name == key.1 => writes.extend(Write::of(*identity, None, op, window)),
-            Deed::DeleteContainer => {
-                let Some(mut write) = Write::of(*identity, None, op, window) else { continue };
-                // The creation found says which deletions happened: those before it did, those after it did not.
-                if let Some(created) = created {
-                    if op.begun_tick >= created.answered_tick {
-                        continue;
-                    }
-                    write.is_settled |= op.answered_tick <= created.begun_tick;
-                }
-                writes.push(write);
-            }
-            _ => {}
+        if let Some(value) = op.makes_of(*identity, &key.1) {
+            writes.extend(Write::of(*identity, value, op, window));
         }
+        if op.deed != Deed::DeleteContainer {
+            continue;
+        }
+        let Some(mut write) = Write::of(*identity, None, op, window) else { continue };
+        // The creation found says which deletions happened: those before it did, those after it did not.
+        if let Some(created) = created {
+            if op.begun_tick >= created.answered_tick {
+                continue;
+            }
+            write.is_settled |= op.answered_tick <= created.begun_tick;
+        }
+        writes.push(write);
     }
     let name = format!("{}/{}", key.0, key.1);
     let Some(blob) = blob else {
@@ -348,7 +363,7 @@ fn judge_blob(
         return;
     }
     let identity = blob.operation.expect("a blob without a known operation is damaged");
-    let Some((_, op)) = operations.iter().find(|(i, op)| *i == identity && op.blob() == Some(&key.1)) else {
+    let Some((_, op)) = operations.iter().find(|(i, op)| *i == identity && op.blob() == Some(base(&key.1))) else {
         findings.push(Finding::new(Fault::Torn, format!("{name} holds what #{identity} wrote elsewhere")));
         return;
     };

@@ -1,20 +1,26 @@
 //! Cuts the power of a disk under a storage server at every point of a workload, and looks at what is left.
 //!
 //! `disk` records, `volume` mounts, `workload` and `history` ask and remember, `replay` cuts, `judge` judges; `toy` proves
-//! that all of it finds what it should; `faults` fails and fills the disk, `damage` flips bits in files.
+//! that all of it finds what it should; `faults` fails and fills the disk, `refused` fails single calls (`calls`), `damage` flips
+//! bits in files.
 //!
 //! The process is meant to be started by the `run` script, in a mount namespace of its own.
 
 mod archive;
+mod blobs;
 mod body;
+mod calls;
 mod client;
 mod damage;
 mod disk;
 mod faults;
+mod files;
 mod history;
 mod judge;
+mod objects;
 mod queues;
 mod record;
+mod refused;
 mod replay;
 mod services;
 mod store;
@@ -27,6 +33,7 @@ mod workload;
 use judge::{Fault, Finding};
 use record::{Plan, Taken};
 use replay::{Cut, Replay, Tally};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -36,7 +43,7 @@ use volume::Kind;
 
 const DISK_BYTES: u64 = 512 << 20;
 const USAGE: &str = "powercut --work DIR [--server PROGRAM] [--full] [--seed N] [--points N] [--minutes N] [--lanes N] [--fs ext4|xfs|btrfs]
-         [--only toys,control,cuts,turnover,faults,full-disk,damage]
+         [--only toys,control,cuts,turnover,faults,calls,full-disk,damage]
 powercut --work DIR --server PROGRAM --again RECORDING --point N --survival 0..3 --seed N";
 
 struct Options {
@@ -149,7 +156,7 @@ fn parts(options: &Options, totals: &mut Totals) -> Result<bool, String> {
     };
     let server = |durability| Subject::Server { program: program.clone(), durability };
     if wants("control") {
-        is_well &= control(options, server("relaxed"), Fault::Lost, 40)?;
+        is_well &= control(options, server("relaxed"), Fault::Lost, 40, &judge::SERVICES)?;
     }
     if wants("cuts") {
         is_well &=
@@ -167,6 +174,15 @@ fn parts(options: &Options, totals: &mut Totals) -> Result<bool, String> {
             totals,
             "failing disk",
             faults::refusals(&server("full"), &options.work.join("faults"), trials, options.seed)?,
+        );
+    }
+    if wants("calls") {
+        let rounds = if options.is_full { 40 } else { 2 };
+        is_well &= tell_report(
+            options,
+            totals,
+            "failing calls",
+            refused::refused(&server("full"), &options.work.join("refused"), rounds, options.seed)?,
         );
     }
     if wants("full-disk") {
@@ -212,32 +228,45 @@ fn toys(options: &Options, totals: &mut Totals) -> Result<bool, String> {
     for (habit, due) in
         [(Habit::NeverSyncs, Fault::Lost), (Habit::SyncsAfterwards, Fault::Lost), (Habit::InPlace, Fault::Torn)]
     {
-        is_well &= control(options, Subject::Toy(habit), due, 80)?;
+        is_well &= control(options, Subject::Toy(habit), due, 80, &[])?;
     }
     let faulty = faults::refusals(&Subject::Toy(Habit::Shrugs), &options.work.join("faults"), 16, options.seed)?;
     is_well &= must_find("a store that shrugs at failed syncs", &faulty, &[Fault::Lost, Fault::Torn]);
     let failing = faults::refusals(&Subject::Toy(Habit::Careful), &options.work.join("faults"), 8, options.seed)?;
     is_well &= tell_report(options, totals, "a store that is right on a failing disk", failing);
+    for (habit, due) in [(Habit::Shrugs, [Fault::Lost, Fault::Torn]), (Habit::Deaf, [Fault::Lost, Fault::Disagrees])] {
+        let refused = refused::refused(&Subject::Toy(habit), &options.work.join("refused"), 2, options.seed)?;
+        is_well &= must_find(&format!("a store whose habit is {habit:?}, whose calls fail"), &refused, &due);
+    }
     let damaged = damage::damage(&Subject::Toy(Habit::Careful), &options.work, 3, 150, options.seed)?;
     is_well &= must_find("a store without checksums", &damaged, &[Fault::Torn]);
     Ok(is_well)
 }
 
 /// A program that must be found out, or the harness proves nothing.
-fn control(options: &Options, subject: Subject, due: Fault, points: usize) -> Result<bool, String> {
+/// Where `services` are named, in each of them.
+fn control(options: &Options, subject: Subject, due: Fault, points: usize, services: &[&str]) -> Result<bool, String> {
     let name = subject.name();
     let plan = plan(options, subject, vec![20]);
     let taken = record::record(&plan, &options.work.join("record"))?;
     let cuts = replay::some_cuts(&taken.recording, points, options.seed);
     let tally = Replay { again_every: 0, ..replay(options, &plan, &taken, false) }.run(&cuts, &options.work)?;
     let found = tally.count(due);
-    let verdict = if found > 0 { "ok" } else { "FAILED: it should have been found out" };
+    let mut by_service: BTreeMap<&str, usize> = BTreeMap::new();
+    for (_, finding) in tally.findings.iter().filter(|(_, finding)| finding.fault == due) {
+        *by_service.entry(finding.service()).or_default() += 1;
+    }
+    // What is never seen to be lost may be judged by nobody.
+    let unseen: Vec<&str> = services.iter().filter(|service| !by_service.contains_key(**service)).copied().collect();
+    let is_found_out = found > 0 && unseen.is_empty();
+    let verdict =
+        if is_found_out { "ok".into() } else { format!("FAILED: it should have been found out; unseen {unseen:?}") };
     println!(
-        "powercut: control {name}: {found} times {due:?} in {} cuts of {} log entries: {verdict}",
+        "powercut: control {name}: {found} times {due:?} {by_service:?} in {} cuts of {} log entries: {verdict}",
         tally.cuts,
         taken.recording.events.len()
     );
-    Ok(found > 0)
+    Ok(is_found_out)
 }
 
 fn must_find(what: &str, report: &faults::Report, due: &[Fault]) -> bool {

@@ -271,11 +271,13 @@ impl Replay<'_> {
 
 /// The recovered program must take writes, with ETags that were never given before.
 pub fn go_on(store: &mut dyn Store, scribe: &Scribe, history: &History, window: Window) -> Vec<Finding> {
-    const AFTER: [(&str, &str, usize); 4] = [
+    const AFTER: [(&str, &str, usize); 6] = [
         ("after", "small", 1000),
         ("after", "large", 100_000),
         ("queue-after", "message", 20_000),
         ("tableafter", "entity", 20_000),
+        ("share-after", "file", 70_000),
+        ("pages-after", "s0", 20_000),
     ];
     let mut findings = Vec::new();
     let unavailable =

@@ -1,19 +1,29 @@
 //! All services of the server behind one face; the name of a container says whose it is.
 
-use crate::client::Client;
+use crate::blobs::Blobs;
+use crate::files::Files;
+use crate::objects::Objects;
 use crate::queues::Queues;
 use crate::store::{Answer, Condition, Found, Listed, Member, Received, Store};
 use crate::tables::Tables;
 
 pub struct Services {
-    blobs: Client,
+    blobs: Blobs,
     queues: Queues,
     tables: Tables,
+    files: Files,
+    objects: Objects,
 }
 
 impl Services {
-    pub fn new([blobs, queues, tables]: [u16; 3]) -> Services {
-        Services { blobs: Client::new(blobs), queues: Queues::new(queues), tables: Tables::new(tables) }
+    pub fn new([blobs, queues, tables, files]: [u16; 4]) -> Services {
+        Services {
+            blobs: Blobs::new(blobs),
+            queues: Queues::new(queues),
+            tables: Tables::new(tables),
+            files: Files::new(files),
+            objects: Objects::new(blobs, files),
+        }
     }
 
     fn of(&mut self, container: &str) -> &mut dyn Store {
@@ -21,6 +31,10 @@ impl Services {
             &mut self.queues
         } else if container.starts_with("table") {
             &mut self.tables
+        } else if container.starts_with("share-") {
+            &mut self.files
+        } else if Objects::holds(container) {
+            &mut self.objects
         } else {
             &mut self.blobs
         }
@@ -52,6 +66,9 @@ impl Store for Services {
         let mut listed = self.blobs.list_containers()?;
         listed.extend(self.queues.list_containers()?);
         listed.extend(self.tables.list_containers()?);
+        listed.extend(self.files.list_containers()?);
+        listed.retain(|container| !Objects::is_box(&container.name));
+        listed.extend(self.objects.list_containers()?);
         Ok(listed)
     }
 
@@ -65,5 +82,9 @@ impl Store for Services {
 
     fn put_all(&mut self, table: &str, members: &[Member]) -> Option<Result<Vec<String>, Answer>> {
         self.tables.put_all(table, members)
+    }
+
+    fn snapshot(&mut self, container: &str, name: &str) -> Option<Result<String, Answer>> {
+        self.of(container).snapshot(container, name)
     }
 }

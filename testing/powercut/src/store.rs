@@ -64,10 +64,21 @@ pub struct Member<'a> {
     pub condition: Condition,
 }
 
+/// A snapshot's name: that of what it is of, and its moment.
+pub fn snapshot_of(name: &str, moment: &str) -> String {
+    format!("{name}@{moment}")
+}
+
+/// Both parts of it; nothing for a name that is no snapshot's.
+pub fn snapshot_parts(name: &str) -> Option<(&str, &str)> {
+    name.split_once('@')
+}
+
 /// One connection's view of the program under test. Errors of reads are in words.
 ///
-/// Queues and tables are containers whose names begin with `queue` and `table`: a message or an entity is a name with a
-/// body like any other, a message's id is its ETag, and one judge judges them all.
+/// Queues, tables and shares are containers whose names begin with `queue`, `table` and `share`: a message, an entity or a file
+/// is a name with a body like any other, a message's id is its ETag, and one judge judges them all. So are page blobs, append
+/// blobs and files that are written piece by piece (`objects`).
 pub trait Store: Send {
     fn create_container(&mut self, container: &str) -> Answer;
     fn delete_container(&mut self, container: &str) -> Answer;
@@ -90,6 +101,11 @@ pub trait Store: Send {
 
     /// Puts all of them or none, and gives their ETags; nothing from a store that has no transactions.
     fn put_all(&mut self, _table: &str, _members: &[Member]) -> Option<Result<Vec<String>, Answer>> {
+        None
+    }
+
+    /// Takes a snapshot and gives its moment; nothing from a store that has no snapshots.
+    fn snapshot(&mut self, _container: &str, _name: &str) -> Option<Result<String, Answer>> {
         None
     }
 }

@@ -87,15 +87,15 @@ impl Running {
 
 pub struct Process {
     child: Child,
-    /// Of blobs, queues and tables.
-    ports: [u16; 3],
+    /// Of blobs, queues, tables and files.
+    ports: [u16; 4],
 }
 
 impl Process {
     fn start(program: &Path, durability: &str, data: &Path, log: &Path) -> Result<Process, String> {
         // Ports that were free a moment ago; the server is told numbers, so that nothing depends on what it prints.
-        let listeners = [(); 3].map(|()| TcpListener::bind(("127.0.0.1", 0)));
-        let mut ports = [0; 3];
+        let listeners = [(); 4].map(|()| TcpListener::bind(("127.0.0.1", 0)));
+        let mut ports = [0; 4];
         for (port, listener) in ports.iter_mut().zip(&listeners) {
             let address = listener.as_ref().map_err(|e| format!("no free port: {e}"))?.local_addr();
             *port = address.map_err(|e| format!("no free port: {e}"))?.port();
@@ -104,10 +104,10 @@ impl Process {
         let errors = File::create(log).map_err(|e| format!("create {}: {e}", log.display()))?;
         let mut command = Command::new(program);
         command.arg("serve").arg("--data").arg(data).args(["--host", "127.0.0.1"]);
-        for (option, port) in ["--blob-port", "--queue-port", "--table-port"].iter().zip(ports) {
+        for (option, port) in ["--blob-port", "--queue-port", "--table-port", "--file-port"].iter().zip(ports) {
             command.args([option, port.to_string().as_str()]);
         }
-        for other in ["--file-port", "--smb-port", "--console-port"] {
+        for other in ["--smb-port", "--console-port"] {
             command.args([other, "off"]);
         }
         command.args(["--durability", durability]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors);

@@ -178,7 +178,8 @@ impl Drop for Volume {
     }
 }
 
-fn note_connection(fuse_dir: &Path) -> std::io::Result<Option<PathBuf>> {
+/// For whoever has to end this process while it waits for a disk or directory that it serves itself.
+pub fn note_connection(fuse_dir: &Path) -> std::io::Result<Option<PathBuf>> {
     let Some(directory) = std::env::var_os("POWERCUT_CONNECTIONS") else { return Ok(None) };
     // A connection has the number of the device that its mount shows.
     let note = PathBuf::from(directory).join(std::fs::metadata(fuse_dir)?.dev().to_string());

@@ -1,22 +1,31 @@
 //! The workload: several connections at once, each with names of its own, some names fought over, containers that come
-//! and go, one that is deleted under its writers, queues of messages for anyone, and transactions on a table. What each
-//! does follows from the seed; how they interleave does not, which is why the recording is kept when something is found.
+//! and go, one that is deleted under its writers, queues of messages for anyone, transactions on a table, files that are renamed
+//! into place, and objects written piece by piece. What each does follows from the seed; how they interleave does not, which is
+//! why the recording is kept when something is found.
 
 use crate::body;
 use crate::disk::Chance;
 use crate::history::{Deed, Scribe};
 use crate::judge::{Fault, Finding};
-use crate::store::{Answer, Condition, Member, Store};
+use crate::objects::SLOTS;
+use crate::store::{Answer, Condition, Member, Store, snapshot_of};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub const SHARED: [&str; 2] = ["shared-a", "shared-b"];
 const TABLE: &str = "table0";
+const SHARE: &str = "share-0";
+/// Each connection has some slots of its own in every one of them.
+const SLOTTED: [&str; 2] = ["pages-0", "file-0"];
+const OWN_SLOTS: u64 = 4;
+const LOG: &str = "append-0";
+/// The whole log is read with every look at it.
+const LOGGED_BYTES_MAX: usize = 4096;
 const QUEUES: [&str; 2] = ["queue-0", "queue-1"];
 /// Each connection puts no more than so many messages beyond those it deletes, so that one look shows a whole queue.
 const MESSAGES_MAX: i32 = 8;
-/// A text or a property may have no more, with some room for what is beside the body.
+/// A text, a property or a slot may have no more, with some room for what is beside the body.
 const SMALL_BODY_BYTES_MAX: usize = 30_000;
 const STALE_ETAG: &str = "W/\"datetime'2001-01-01T00%3A00%3A00.0000000Z'\"";
 const RACE: &str = "race";
@@ -42,6 +51,7 @@ pub struct Worker {
     /// Whether the own container is there.
     has_container: Option<bool>,
     messages_put: usize,
+    logged: usize,
     /// Put and not deleted, both by this connection; below zero when it deleted those of others.
     messages: i32,
 }
@@ -99,20 +109,21 @@ impl Worker {
             own: BTreeMap::new(),
             has_container: Some(false),
             messages_put: 0,
+            logged: 0,
             messages: 0,
         }
     }
 
     /// Creates the containers, queues and the table that all share.
     pub fn prepare(&mut self, store: &mut dyn Store, complaints: &Complaints) {
-        for container in SHARED.iter().chain([&RACE, &BULK, &TABLE]).chain(&QUEUES) {
+        for container in SHARED.iter().chain([&RACE, &BULK, &TABLE, &SHARE, &LOG]).chain(&SLOTTED).chain(&QUEUES) {
             self.create_container(store, container, complaints);
         }
     }
 
     pub fn run(&mut self, store: &mut dyn Store, requests: usize, complaints: &Complaints) {
         for _ in 0..requests {
-            match self.chance.below(130) {
+            match self.chance.below(160) {
                 0..45 => self.put_own(store, complaints),
                 45..55 => self.delete_own(store, complaints),
                 55..63 => self.put_hot(store, complaints),
@@ -120,6 +131,9 @@ impl Worker {
                 72..86 => self.keep_container(store, complaints),
                 86..106 => self.queue(store, complaints),
                 106..116 => self.put_transaction(store, complaints),
+                116..130 => self.write_slot(store, complaints),
+                130..138 => self.log(store, complaints),
+                138..146 => self.take_snapshot(store, complaints),
                 _ if self.number == 0 => self.stir_race(store, complaints),
                 _ => self.put_race(store, complaints),
             }
@@ -151,7 +165,7 @@ impl Worker {
     }
 
     fn own_name(&mut self) -> (String, String) {
-        let container = self.chance.pick(&[SHARED[0], SHARED[1], TABLE]).to_string();
+        let container = self.chance.pick(&[SHARED[0], SHARED[1], TABLE, SHARE]).to_string();
         (container, format!("w{}/n{}", self.number, self.chance.below(OWN_NAMES)))
     }
 
@@ -190,6 +204,7 @@ impl Worker {
         let condition = match (self.chance.below(10), &before) {
             (0..6, _) => Condition::None,
             (6..8, _) => Condition::Absent,
+            _ if key.0 == SHARE => Condition::None,
             (8, Some(State::There(etag))) => Condition::Is(etag.clone()),
             _ => Condition::Is("\"0x8D0000000000000\"".into()),
         };
@@ -207,22 +222,87 @@ impl Worker {
         let key = self.own_name();
         let before = self.own.get(&key).cloned();
         let condition = match &before {
-            Some(State::There(etag)) if self.chance.below(2) == 0 => Condition::Is(etag.clone()),
+            Some(State::There(etag)) if key.0 != SHARE && self.chance.below(2) == 0 => Condition::Is(etag.clone()),
             _ => Condition::None,
         };
-        let (operation, _) = self.scribe.begin(&key.0, Deed::Delete { name: key.1.clone() });
-        let answer = store.delete(&key.0, &key.1, &condition);
-        self.scribe.end(operation, &answer);
-        complaints.hear(&format!("delete {}/{}", key.0, key.1), &answer);
         let meets = match before {
             Some(State::Unknown) => None,
+            // Blocks that were staged for a put that was refused can be deleted, too.
+            None if SHARED.contains(&key.0.as_str()) => None,
             before => Some(before.is_some()),
         };
+        self.delete_one(store, &key, &condition, meets, complaints);
+    }
+
+    fn delete_one(
+        &mut self,
+        store: &mut dyn Store,
+        key: &(String, String),
+        condition: &Condition,
+        meets: Option<bool>,
+        complaints: &Complaints,
+    ) {
+        let (operation, _) = self.scribe.begin(&key.0, Deed::Delete { name: key.1.clone() });
+        let answer = store.delete(&key.0, &key.1, condition);
+        self.scribe.end(operation, &answer);
+        complaints.hear(&format!("delete {}/{}", key.0, key.1), &answer);
         let answer = match answer {
             Answer::Done { .. } => Answer::Done { etag: String::new() },
             other => other,
         };
-        self.learn(&key, answer, meets, complaints);
+        self.learn(key, answer, meets, complaints);
+    }
+
+    /// Writes over one of its slots in place, or clears it.
+    fn write_slot(&mut self, store: &mut dyn Store, complaints: &Complaints) {
+        let object = self.chance.pick(&SLOTTED).to_string();
+        let slot = self.number * OWN_SLOTS as usize + self.chance.below(OWN_SLOTS) as usize;
+        assert!(slot < SLOTS, "more connections than have slots");
+        let key = (object, format!("w{}s{slot}", self.number));
+        if self.own.contains_key(&key) && self.chance.below(4) == 0 {
+            return self.delete_one(store, &key, &Condition::None, Some(true), complaints);
+        }
+        let bytes = self.bytes().min(SMALL_BODY_BYTES_MAX);
+        let answer = self.put_bytes(store, &key.0, &key.1, bytes, &Condition::None, complaints);
+        self.learn(&key, answer, Some(true), complaints);
+    }
+
+    /// Appends a block to the log that all share.
+    fn log(&mut self, store: &mut dyn Store, complaints: &Complaints) {
+        let key = (LOG.to_string(), format!("w{}-l{}", self.number, self.logged));
+        self.logged += 1;
+        let bytes = self.bytes().min(LOGGED_BYTES_MAX);
+        let answer = self.put_bytes(store, &key.0, &key.1, bytes, &Condition::None, complaints);
+        self.learn(&key, answer, Some(true), complaints);
+    }
+
+    /// Of an own blob, which has what its last put gave it.
+    fn take_snapshot(&mut self, store: &mut dyn Store, complaints: &Complaints) {
+        let is_blob = |container: &str| SHARED.contains(&container);
+        let there = self.own.iter().filter_map(|(key, state)| match state {
+            State::There(etag) if is_blob(&key.0) => Some((key.clone(), etag.clone())),
+            _ => None,
+        });
+        let there: Vec<_> = there.collect();
+        if there.is_empty() {
+            return;
+        }
+        let (key, etag) = self.chance.pick(&there).clone();
+        let Some(of) = self.scribe.writer(&key.0, &etag) else { return };
+        let (operation, _) = self.scribe.begin(&key.0, Deed::Snapshot { name: snapshot_of(&key.1, ""), of });
+        let answer = match store.snapshot(&key.0, &key.1) {
+            Some(Ok(moment)) => {
+                self.scribe.name_snapshot(operation, snapshot_of(&key.1, &moment));
+                Answer::Done { etag }
+            }
+            Some(Err(answer)) => answer,
+            None => Answer::Refused { status: 0, code: "the store has no snapshots".into() },
+        };
+        self.scribe.end(operation, &answer);
+        complaints.hear(&format!("snapshot of {}/{}", key.0, key.1), &answer);
+        if matches!(answer, Answer::Refused { status: 1.., .. }) {
+            complaints.add(Fault::WrongAnswer, format!("snapshot of {}/{}: {answer:?}", key.0, key.1));
+        }
     }
 
     /// Takes the answer into account; an empty ETag stands for a deletion.
@@ -288,9 +368,10 @@ impl Worker {
         }
     }
 
-    /// The own container: filled, deleted with all that is in it, made again under the same name.
+    /// The own container or share: filled, deleted with all that is in it, made again under the same name.
     fn keep_container(&mut self, store: &mut dyn Store, complaints: &Complaints) {
-        let container = format!("own-{}", self.number);
+        let kind = if self.number % 3 == 1 { "share-own" } else { "own" };
+        let container = format!("{kind}-{}", self.number);
         match self.has_container {
             Some(true) if self.chance.below(5) > 0 => {
                 let name = format!("c{}", self.chance.below(4));
