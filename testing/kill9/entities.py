@@ -7,11 +7,13 @@
 import random
 
 from azure.core.credentials import AzureNamedKeyCredential
+from azure.core.exceptions import IncompleteReadError, ServiceRequestError, ServiceResponseError
 from azure.data.tables import TableClient
 
 from server import ACCOUNT, ANSWER_SECONDS_MAX, KEY
 
 TABLE = "kill9"
+GONE = (ServiceRequestError, ServiceResponseError, IncompleteReadError)
 ROWS = [f"row-{n}" for n in range(12)]
 SIZES = [0, 10, 1000, 20_000]
 
@@ -29,6 +31,15 @@ class Worker:
         self.partition, self.rows, self.maybe = f"worker-{number}", {}, None
         self.done = 0
 
+    def run(self, endpoint):
+        with connect(endpoint) as table:
+            try:
+                while True:
+                    self.step(table)
+                    self.done += 1
+            except GONE:
+                return
+
     def step(self, table):
         after, changes = dict(self.rows), []
         for row in self.chance.sample(ROWS, self.chance.randint(1, 5)):
@@ -41,7 +52,11 @@ class Worker:
                 verb = "update" if row in self.rows else "create"
                 changes.append((verb, dict(key, number=after[row][0], text=after[row][1])))
         self.maybe = after
-        table.submit_transaction(changes)
+        if len(changes) == 1:
+            verb, entity = changes[0]
+            getattr(table, f"{verb}_entity")(entity)
+        else:
+            table.submit_transaction(changes)
         self.rows, self.maybe = after, None
 
 
