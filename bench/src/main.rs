@@ -14,6 +14,8 @@ mod measure;
 mod queue;
 mod report;
 mod request;
+mod restart;
+mod seed;
 mod smb;
 mod subject;
 mod table;
@@ -95,6 +97,19 @@ enum Role {
     Floor { directory: PathBuf },
     /// One gateway and two on a Ceph cluster, beside raw RADOS operations
     Cluster,
+    /// How long Lazuli takes to be back after kill -9, by how many blobs it holds
+    Restart {
+        /// The blobs in the directory, in rising order (repeatable)
+        #[arg(long, value_name = "N", default_values_t = restart::BLOBS)]
+        blobs: Vec<u64>,
+    },
+    /// Puts blobs into a data directory that nobody serves, many at a time
+    Seed {
+        #[arg(long)]
+        directory: PathBuf,
+        #[arg(long)]
+        blobs: u64,
+    },
 }
 
 impl Options {
@@ -131,8 +146,11 @@ fn finish(outcome: Result<(), Failure>) -> ExitCode {
 
 async fn run(options: &Options) -> Result<(), Failure> {
     let places = Places::find(options.data.clone())?;
-    if matches!(options.role, Some(Role::Cluster)) {
-        return cluster::run(options, &places).await;
+    match &options.role {
+        Some(Role::Cluster) => return cluster::run(options, &places).await,
+        Some(Role::Restart { blobs }) => return restart::run(options, &places, blobs).await,
+        Some(Role::Seed { directory, blobs }) => return seed::blobs(directory, 0..*blobs).await,
+        Some(Role::Floor { .. }) | None => {}
     }
     let all = measure::run(options, &places).await?;
     let table = report::table(&all);

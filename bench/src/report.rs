@@ -228,7 +228,7 @@ pub fn grouped(number: u64) -> String {
 }
 
 /// Columns to the right, except those named.
-fn aligned<const N: usize>(rows: &[[String; N]], left: &[usize]) -> String {
+pub fn aligned<const N: usize>(rows: &[[String; N]], left: &[usize]) -> String {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let mut text = String::new();
     for row in rows {

@@ -119,6 +119,8 @@ pub struct Subject {
     pub kind: Kind,
     pub port: u16,
     child: Child,
+    /// From the spawn to its word that it is ready.
+    pub ready: Duration,
     /// From the spawn to the first answer to a signed request.
     pub first_answer: Duration,
 }
@@ -196,6 +198,7 @@ impl Subject {
             let said = said.lock().expect("no one panics holding it");
             return Err(format!("{kind:?} ended with {status} before it was ready; it said:\n{said}").into());
         };
+        let ready = spawned.elapsed();
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         let signer = Signer::new(port);
         let first = match serves {
@@ -203,7 +206,7 @@ impl Subject {
             Serves::Table => signer.table("GET", "/Tables", "", "", "", ""),
         };
         load::once(port, &first, &[], 200).await?;
-        Ok(Subject { kind, port, child, first_answer: spawned.elapsed() })
+        Ok(Subject { kind, port, child, ready, first_answer: spawned.elapsed() })
     }
 
     /// Resident memory now, in bytes.
