@@ -67,7 +67,7 @@ fn options() -> Result<Options, String> {
         server: None,
         is_full: false,
         seed: from_clock,
-        points: 300,
+        points: 220,
         minutes: 0,
         lanes: 2,
         kind: Kind::Ext4,
@@ -177,7 +177,7 @@ fn parts(options: &Options, totals: &mut Totals) -> Result<bool, String> {
         );
     }
     if wants("calls") {
-        let rounds = if options.is_full { 40 } else { 2 };
+        let rounds = if options.is_full { 40 } else { 1 };
         is_well &= tell_report(
             options,
             totals,
