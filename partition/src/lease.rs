@@ -132,11 +132,16 @@ pub fn act(lease: Option<&Lease>, action: &LeaseAction, now: Timestamp, fresh: I
                 }
                 _ => now.min(lease.breaks.unwrap_or(now)),
             };
+            // Broken at once is broken for every clock, also for one that is behind.
+            let breaks = if breaks <= now { BROKEN_AT_ONCE } else { breaks };
             let left = breaks.ticks().saturating_sub(now.ticks()).div_ceil(env::TICKS_PER_SECOND);
             Ok(Acted { lease: Some(Lease { breaks: Some(breaks), ..lease.clone() }), break_seconds: Some(left) })
         }
     }
 }
+
+/// Before every moment a clock can show.
+const BROKEN_AT_ONCE: Timestamp = Timestamp::UNIX_EPOCH;
 
 fn started(id: LeaseId, seconds: Option<u32>, now: Timestamp) -> Lease {
     let expires = seconds.map(|seconds| now.plus_seconds(seconds.into()));
