@@ -8,6 +8,7 @@
 mod cluster;
 mod file;
 mod floor;
+mod instructions;
 mod large;
 mod load;
 mod measure;
@@ -74,7 +75,7 @@ struct Options {
     /// Where the machine-readable results go [default: bench/results/latest.json]
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Also write dated results under docs/results/, to be committed
+    /// Also write dated results under docs/results/, or the counts of instructions, to be committed
     #[arg(long)]
     record: bool,
     /// Fail if a goal is missed
@@ -110,6 +111,8 @@ enum Role {
         #[arg(long)]
         blobs: u64,
     },
+    /// Instructions of the hot paths, beside those that are kept; needs valgrind
+    Instructions,
 }
 
 impl Options {
@@ -150,6 +153,7 @@ async fn run(options: &Options) -> Result<(), Failure> {
         Some(Role::Cluster) => return cluster::run(options, &places).await,
         Some(Role::Restart { blobs }) => return restart::run(options, &places, blobs).await,
         Some(Role::Seed { directory, blobs }) => return seed::blobs(directory, 0..*blobs).await,
+        Some(Role::Instructions) => return instructions::run(&places, options.record).await,
         Some(Role::Floor { .. }) | None => {}
     }
     let all = measure::run(options, &places).await?;

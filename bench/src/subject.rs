@@ -5,6 +5,7 @@
 
 use std::{
     env,
+    ffi::OsString,
     net::{Ipv4Addr, TcpListener},
     path::{Path, PathBuf},
     process::Stdio,
@@ -60,6 +61,8 @@ pub struct Places {
     pub target: PathBuf,
     /// Data directories are made here: on the disk the project is on, since /tmp may well be memory.
     pub data: PathBuf,
+    /// The program, with its arguments, that Lazuli is run under; none as a rule.
+    under: Vec<OsString>,
 }
 
 impl Places {
@@ -68,7 +71,20 @@ impl Places {
         let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
         let data = data.unwrap_or_else(|| target.join("bench-data"));
         std::fs::create_dir_all(&data)?;
-        Ok(Places { root, target, data })
+        Ok(Places { root, target, data, under: Vec::new() })
+    }
+
+    /// The same, with Lazuli run under another program.
+    pub fn under(&self, under: Vec<OsString>) -> Places {
+        let (root, target, data) = (self.root.clone(), self.target.clone(), self.data.clone());
+        Places { root, target, data, under }
+    }
+
+    fn lazuli_command(&self) -> Command {
+        let mut words = self.under.iter().cloned().chain([self.lazuli().into()]);
+        let mut command = Command::new(words.next().expect("at least the program itself"));
+        command.args(words);
+        command
     }
 
     pub fn directory(&self) -> std::io::Result<TempDir> {
@@ -136,7 +152,7 @@ impl Subject {
         let service = serves.name();
         let mut command = match kind {
             Kind::Lazuli => {
-                let mut command = Command::new(places.lazuli());
+                let mut command = places.lazuli_command();
                 command.arg("serve").arg("--data").arg(directory).args(["--host", "127.0.0.1"]);
                 command.args(["--durability", "full", &format!("--{service}-port"), &port.to_string()]);
                 for other in ["blob", "queue", "table", "file", "console"].into_iter().filter(|o| *o != service) {
@@ -209,9 +225,13 @@ impl Subject {
         Ok(Subject { kind, port, child, ready, first_answer: spawned.elapsed() })
     }
 
+    pub fn pid(&self) -> Result<u32, Failure> {
+        self.child.id().ok_or_else(|| "the process has ended".into())
+    }
+
     /// Resident memory now, in bytes.
     pub fn memory(&self) -> Result<u64, Failure> {
-        let id = self.child.id().ok_or("the process has ended")?;
+        let id = self.pid()?;
         let status = std::fs::read_to_string(format!("/proc/{id}/status"))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS in /proc")?;
         let kib: u64 = line.trim().trim_end_matches("kB").trim().parse()?;

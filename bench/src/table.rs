@@ -155,17 +155,34 @@ pub async fn loads(
     Ok(all)
 }
 
-async fn prepare(subject: &Subject) -> Result<(), Failure> {
-    let (port, signer) = (subject.port, Signer::new(subject.port));
+async fn create(subject: &Subject) -> Result<(), Failure> {
+    let signer = Signer::new(subject.port);
     let create =
         signer.table("POST", "/Tables", "", "Prefer: return-no-content\r\n", JSON, "{\"TableName\":\"bench\"}");
-    load::once(port, &create, &[], 204).await?;
-    let make = move |number: u64| {
-        let (partition, row) = (number % PARTITIONS, number / PARTITIONS);
-        let body = body(&format!("p{partition}"), &format!("{row:05}"), number);
-        signer.table("POST", "/bench", "", "Prefer: return-no-content\r\n", JSON, &body)
-    };
-    let make: Arc<dyn Fn(u64) -> Vec<u8> + Send + Sync> = Arc::new(make);
+    load::once(subject.port, &create, &[], 204).await.map(drop)
+}
+
+/// Puts the numbered entity in its place.
+fn place(signer: &Signer, number: u64) -> Vec<u8> {
+    let (partition, row) = (number % PARTITIONS, number / PARTITIONS);
+    let body = body(&format!("p{partition}"), &format!("{row:05}"), number);
+    signer.table("POST", "/bench", "", "Prefer: return-no-content\r\n", JSON, &body)
+}
+
+/// A table with the one entity that `point_get` asks for.
+pub async fn prepare_one(subject: &Subject) -> Result<(), Failure> {
+    create(subject).await?;
+    load::once(subject.port, &place(&Signer::new(subject.port), 0), &[], 204).await.map(drop)
+}
+
+pub fn point_get(signer: &Signer) -> Vec<u8> {
+    Deed::Get.request(signer, 0)
+}
+
+async fn prepare(subject: &Subject) -> Result<(), Failure> {
+    create(subject).await?;
+    let (port, signer) = (subject.port, Signer::new(subject.port));
+    let make: Arc<dyn Fn(u64) -> Vec<u8> + Send + Sync> = Arc::new(move |number| place(&signer, number));
     let fillers = PARTITIONS;
     let traffic = (0..fillers).map(|n| distinct(Supply::numbered(n, fillers, 0, Arc::clone(&make)))).collect();
     load::run(port, traffic, Until::Count(ROWS), 204).await?;
