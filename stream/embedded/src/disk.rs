@@ -9,6 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
+use rustix::buffer::spare_capacity;
 use rustix::fs::FallocateFlags;
 use rustix::io::{Errno, ReadWriteFlags};
 
@@ -32,6 +33,12 @@ pub trait DiskFile: Send + Sync {
     fn write_at(&self, offset: u64, parts: &[Bytes]) -> io::Result<()>;
     /// Fills the buffer or fails.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
+    /// As many bytes in a buffer of their own.
+    fn read_new(&self, offset: u64, bytes: usize) -> io::Result<Vec<u8>> {
+        let mut buffer = vec![0; bytes];
+        self.read_at(offset, &mut buffer)?;
+        Ok(buffer)
+    }
     /// Fills the buffer if that needs no waiting for the device; `false` if it would.
     fn read_at_once(&self, offset: u64, buffer: &mut [u8]) -> io::Result<bool>;
     /// Makes everything written durable.
@@ -116,6 +123,22 @@ impl DiskFile for Plain {
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         self.0.read_exact_at(buffer, offset)
+    }
+
+    /// Without filling the buffer with zeros first.
+    fn read_new(&self, offset: u64, bytes: usize) -> io::Result<Vec<u8>> {
+        let mut buffer = Vec::with_capacity(bytes);
+        while buffer.len() < bytes {
+            let at = offset + buffer.len() as u64;
+            match rustix::io::pread(&self.0, spare_capacity(&mut buffer), at) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        // The allocator may have given more room than was asked for.
+        buffer.truncate(bytes);
+        Ok(buffer)
     }
 
     fn read_at_once(&self, mut offset: u64, buffer: &mut [u8]) -> io::Result<bool> {

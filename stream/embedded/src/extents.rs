@@ -12,6 +12,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::alive::Alive;
 use crate::key::Address;
+use crate::recent::{Recent, Stretch};
 use crate::segments::{Reservation, Segment, Segments};
 
 pub const CHUNK_BYTES: u64 = 64 * 1024;
@@ -180,13 +181,22 @@ fn seed(address: Address, chunk: u32) -> u32 {
 }
 
 /// The slice's first bytes, verified.
-pub async fn read(segments: &Arc<Segments>, slice: ExtentSlice) -> Result<Bytes, Fault> {
+pub async fn read(segments: &Arc<Segments>, recent: &Recent, slice: ExtentSlice) -> Result<Bytes, Fault> {
     let end = slice.offset.checked_add(slice.bytes);
     assert!(end.is_some_and(|end| end <= slice.extent.bytes), "a slice lies inside its extent");
     if slice.bytes == 0 {
         return Ok(Bytes::new());
     }
     let plan = Plan::of(slice);
+    if let Some(data) = recent.get(&plan.stretch()) {
+        return Ok(plan.wanted(&data));
+    }
+    let data = read_verified(segments, plan).await?;
+    recent.keep(plan.stretch(), data.clone());
+    Ok(plan.wanted(&data))
+}
+
+async fn read_verified(segments: &Arc<Segments>, plan: Plan) -> Result<Bytes, Fault> {
     let segment = segments.segment(plan.address.segment).map_err(|error| missing(segments, plan.address, error))?;
     if plan.data_bytes <= INLINE_BYTES_MAX
         && let Some(read) = plan.try_at_once(&segment)
@@ -209,7 +219,7 @@ pub fn read_now(segments: &Segments, mut slice: ExtentSlice) -> Result<Vec<Bytes
         let address = plan.address;
         let segment = segments.segment(address.segment).map_err(|error| missing(segments, address, error))?;
         let read = plan.wait_for(&segment).map_err(|error| missing(segments, address, error))?;
-        let part = plan.verified(read, segments)?;
+        let part = plan.wanted(&plan.verified(read, segments)?);
         slice.offset += part.len() as u64;
         slice.bytes -= part.len() as u64;
         parts.push(part);
@@ -284,32 +294,31 @@ impl Plan {
     }
 
     fn try_at_once(&self, segment: &Segment) -> Option<Read> {
-        self.run(|at, buffer| match segment.file().read_at_once(at, buffer) {
-            Ok(true) => Ok(()),
-            _ => Err(io::ErrorKind::WouldBlock.into()),
+        self.run(|at, bytes| {
+            let mut buffer = vec![0; bytes];
+            match segment.file().read_at_once(at, &mut buffer) {
+                Ok(true) => Ok(buffer),
+                _ => Err(io::ErrorKind::WouldBlock.into()),
+            }
         })
         .ok()
     }
 
     fn wait_for(&self, segment: &Segment) -> io::Result<Read> {
-        self.run(|at, buffer| segment.file().read_at(at, buffer))
+        self.run(|at, bytes| segment.file().read_new(at, bytes))
     }
 
-    fn run(&self, read: impl Fn(u64, &mut [u8]) -> io::Result<()>) -> io::Result<Read> {
+    fn run(&self, read: impl Fn(u64, usize) -> io::Result<Vec<u8>>) -> io::Result<Read> {
+        let (data_bytes, sums_bytes) = (self.data_bytes as usize, self.sums_bytes as usize);
         if self.is_one_run() {
-            let mut buffer = BytesMut::zeroed((self.data_bytes + self.sums_bytes) as usize);
-            read(self.data_at, &mut buffer)?;
-            let mut data = buffer.freeze();
-            let sums = data.split_off(self.data_bytes as usize);
+            let mut data = Bytes::from(read(self.data_at, data_bytes + sums_bytes)?);
+            let sums = data.split_off(data_bytes);
             return Ok(Read { data, sums });
         }
-        let mut data = BytesMut::zeroed(self.data_bytes as usize);
-        read(self.data_at, &mut data)?;
-        let mut sums = BytesMut::zeroed(self.sums_bytes as usize);
-        read(self.sums_at, &mut sums)?;
-        Ok(Read { data: data.freeze(), sums: sums.freeze() })
+        Ok(Read { data: read(self.data_at, data_bytes)?.into(), sums: read(self.sums_at, sums_bytes)?.into() })
     }
 
+    /// The data, all of whose checksums are right.
     fn verified(&self, read: Read, segments: &Segments) -> Result<Bytes, Fault> {
         let chunks = read.data.chunks(CHUNK_BYTES as usize).zip(read.sums.chunks(4)).zip(self.chunk..);
         for ((data, stored), index) in chunks {
@@ -324,6 +333,15 @@ impl Plan {
                 return Err(Fault::Corrupt { what });
             }
         }
-        Ok(read.data.slice(self.skip as usize..(self.skip + self.take) as usize))
+        Ok(read.data)
+    }
+
+    fn stretch(&self) -> Stretch {
+        Stretch { address: self.address, chunk: self.chunk, bytes: self.data_bytes }
+    }
+
+    /// What was asked for, of the data that was read for it.
+    fn wanted(&self, data: &Bytes) -> Bytes {
+        data.slice(self.skip as usize..(self.skip + self.take) as usize)
     }
 }

@@ -3,7 +3,8 @@
 //! FORMAT.md draws every byte on the disk and says what is assumed of it. The code, from the bottom up:
 //!
 //! * `key` how keys and values look; `disk` what the segments ask of a disk
-//! * `segments` the files of bodies; `extents` bodies with their checksums; `alive` who keeps which extent
+//! * `segments` the files of bodies; `extents` bodies with their checksums; `alive` who keeps which extent;
+//!   `recent` what was read lately
 //! * `store` the synchronous core: guards, references, one fjall batch; `thread` its queue and its thread
 //! * `buffered` commits that wait for a sync; `late` the thread that does not let them wait for long
 //! * `sweep` the housekeeper; `note` and `room` what it looks after; `recover` opening a directory
@@ -18,6 +19,7 @@ mod extents;
 mod key;
 mod late;
 mod note;
+mod recent;
 mod recover;
 mod room;
 mod segments;
@@ -47,6 +49,7 @@ use crate::buffered::Buffered;
 use crate::disk::{Directory, Disk};
 use crate::key::Address;
 use crate::note::{Note, Noted};
+use crate::recent::Recent;
 use crate::room::Room;
 use crate::segments::{Segment, Segments};
 use crate::store::{Change, Core, Numbers, Outcome, Shared, Store};
@@ -71,6 +74,8 @@ pub struct Options {
     pub durability: Durability,
     /// The most memory spent on blocks of records; grows with use.
     pub cache_bytes: u64,
+    /// The most memory spent on bytes of bodies read lately; likewise.
+    pub recent_bytes: u64,
     /// A segment is closed when it would grow beyond this.
     pub segment_bytes_max: u64,
     /// Room to be left on the disk; `None` takes a hundredth of it, within reason.
@@ -85,6 +90,7 @@ impl Options {
             dir: dir.into(),
             durability: Durability::Full,
             cache_bytes: 64 * 1024 * 1024,
+            recent_bytes: 32 * 1024 * 1024,
             segment_bytes_max: 256 * 1024 * 1024,
             reserve_bytes: None,
             sync_within: Duration::from_secs(1),
@@ -96,6 +102,7 @@ impl Options {
 pub struct Embedded {
     store: Arc<Store>,
     segments: Arc<Segments>,
+    recent: Recent,
     alive: Arc<Alive>,
     queue: Queue,
     stop: Arc<Stop>,
@@ -211,6 +218,7 @@ impl Embedded {
         Ok(Arc::new(Embedded {
             store,
             segments,
+            recent: Recent::new(options.recent_bytes),
             alive,
             queue,
             stop,
@@ -355,7 +363,7 @@ impl Engine for Embedded {
     }
 
     fn read_extent(&self, slice: ExtentSlice) -> BoxFuture<'_, Result<Bytes, Fault>> {
-        Box::pin(extents::read(&self.segments, slice))
+        Box::pin(extents::read(&self.segments, &self.recent, slice))
     }
 
     fn pin(&self, extent: Extent) -> Pin {
