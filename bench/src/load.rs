@@ -54,8 +54,8 @@ pub enum Traffic {
     Repeat { head: Vec<u8>, body: Arc<Vec<u8>> },
     /// Another head every time.
     Distinct { supply: Supply, body: Arc<Vec<u8>> },
-    /// A message is received, and something done with its id and receipt; the two count as one.
-    Cycle { get: Vec<u8>, finish: Finish },
+    /// A message is received, something done with its id and receipt, and perhaps another put; all count as one.
+    Cycle { get: Vec<u8>, finish: Finish, put: Option<(Vec<u8>, Arc<Vec<u8>>)> },
 }
 
 /// How long a connection goes on.
@@ -129,7 +129,7 @@ async fn drive(
         match &mut traffic {
             Traffic::Repeat { head, body } => connection.send(head, body).await?,
             Traffic::Distinct { supply, body } => connection.send(&supply.next(), body).await?,
-            Traffic::Cycle { get, finish } => {
+            Traffic::Cycle { get, finish, put } => {
                 connection.send(get, &[]).await?;
                 let mut received = Vec::new();
                 connection.answer(expect, Some(&mut received)).await?;
@@ -139,9 +139,17 @@ async fn drive(
                     return Err("the queue ran dry".into());
                 };
                 connection.send(&finish(id, receipt), &[]).await?;
+                if let Some((head, body)) = put {
+                    connection.answer(204, None).await?;
+                    connection.send(head, body).await?;
+                }
             }
         }
-        let expect = if matches!(traffic, Traffic::Cycle { .. }) { 204 } else { expect };
+        let expect = match traffic {
+            Traffic::Cycle { put: None, .. } => 204,
+            Traffic::Cycle { put: Some(_), .. } => 201,
+            Traffic::Repeat { .. } | Traffic::Distinct { .. } => expect,
+        };
         connection.answer(expect, None).await?;
         let after = Instant::now();
         tally.requests += 1;

@@ -12,6 +12,7 @@ mod instructions;
 mod large;
 mod load;
 mod measure;
+mod picture;
 mod queue;
 mod report;
 mod request;
@@ -75,7 +76,7 @@ struct Options {
     /// Where the machine-readable results go [default: bench/results/latest.json]
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Also write dated results under docs/results/, or the counts of instructions, to be committed
+    /// Also write dated results and a picture under docs/results/, or the counts of instructions, to be committed
     #[arg(long)]
     record: bool,
     /// Fail if a goal is missed
@@ -176,6 +177,7 @@ async fn run(options: &Options) -> Result<(), Failure> {
             options.seconds
         );
         std::fs::write(dated.with_extension("md"), text)?;
+        std::fs::write(results.join("bench.svg"), picture::svg(&all))?;
     }
     match report::missed(&all) {
         0 => Ok(()),

@@ -1,4 +1,4 @@
-//! The workloads of the Queue service: putting, receiving and deleting, and receiving from a queue of ten messages and of very many.
+//! The workloads of the Queue service: putting, receiving with deleting and putting, and receiving from a queue of ten messages and of very many.
 
 use std::sync::Arc;
 
@@ -15,14 +15,16 @@ use crate::{
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Deed {
     Put,
-    /// Get Messages and Delete Message.
-    Consume,
-    /// Get Messages and Update Message with no timeout, so that the queue stays as long as it is.
+    /// Get Messages, Delete Message and Put Message, so that the queue stays as long as it is.
+    Cycle,
+    /// Get Messages and Update Message with no timeout, likewise.
     GiveBack,
 }
 
 const FILLERS: usize = 32;
 const CONSUMERS: usize = 16;
+/// Always there while it is cycled through: no consumer finds it empty.
+const CYCLED_MESSAGES: u64 = 256;
 const MESSAGE_BODY_BYTES: usize = KIB;
 /// Filling the peer with more takes longer than the whole run.
 const AZURITE_MESSAGES_MAX: u64 = 20_000;
@@ -37,7 +39,7 @@ pub async fn loads(
     for workload in chosen {
         let Measure::Queue(deed) = workload.measure else { continue };
         all.push(match deed {
-            Deed::Put | Deed::Consume => each(options, places, kinds, workload, deed).await?,
+            Deed::Put | Deed::Cycle => each(options, places, kinds, workload, deed).await?,
             Deed::GiveBack => long_and_short(options, places, kinds, workload).await?,
         });
     }
@@ -47,7 +49,6 @@ pub async fn loads(
 struct Running {
     subject: Subject,
     signer: Signer,
-    rate: f64,
     _directory: tempfile::TempDir,
 }
 
@@ -55,7 +56,7 @@ async fn start(kind: Kind, places: &Places) -> Result<Running, Failure> {
     let directory = places.directory()?;
     let subject = Subject::start_serving(Serves::Queue, kind, places, directory.path()).await?;
     let signer = Signer::new(subject.port);
-    Ok(Running { subject, signer, rate: 2000.0, _directory: directory })
+    Ok(Running { subject, signer, _directory: directory })
 }
 
 impl Running {
@@ -83,9 +84,12 @@ impl Running {
         let signer = self.signer.clone();
         let finish: Finish = Arc::new(move |id, receipt| match deed {
             Deed::GiveBack => signer.show_message(queue, id, receipt),
-            Deed::Put | Deed::Consume => signer.delete_message(queue, id, receipt),
+            Deed::Put | Deed::Cycle => signer.delete_message(queue, id, receipt),
         });
-        let traffic = (0..consumers).map(|_| Traffic::Cycle { get: get.clone(), finish: Arc::clone(&finish) });
+        let body = Arc::new(message(MESSAGE_BODY_BYTES));
+        let put = (deed == Deed::Cycle).then(|| (self.signer.put_message(queue, MESSAGE_BODY_BYTES), body));
+        let traffic =
+            (0..consumers).map(|_| Traffic::Cycle { get: get.clone(), finish: Arc::clone(&finish), put: put.clone() });
         load::run(self.subject.port, traffic.collect(), until, 200).await
     }
 }
@@ -108,31 +112,29 @@ async fn each(
     for kind in kinds {
         let one = start(*kind, places).await?;
         one.create("/bench").await?;
+        if deed == Deed::Cycle && *kind != Kind::Floor {
+            one.fill("/bench", CYCLED_MESSAGES).await?;
+        }
         running.push(one);
     }
     let until = Until::Time(options.time());
     for number in 0..options.rounds {
-        for one in &mut running {
+        for one in &running {
             let is_floor = one.subject.kind == Kind::Floor;
             let tally = match deed {
                 Deed::Put => one.put("/bench", FILLERS, until).await?,
-                // What two commits cost behind bare HTTP.
-                _ if is_floor => halved(one.put("/bench", CONSUMERS, until).await?),
-                _ => {
-                    // Enough that the queue does not run dry; a first guess is mended by the next round.
-                    one.fill("/bench", (one.rate * options.seconds * 2.0) as u64 + 1000).await?;
-                    one.cycles("/bench", deed, CONSUMERS, until).await?
-                }
+                // What three commits cost behind bare HTTP.
+                _ if is_floor => a_third(one.put("/bench", CONSUMERS, until).await?),
+                _ => one.cycles("/bench", deed, CONSUMERS, until).await?,
             };
-            one.rate = tally.per_second();
             let latency = (tally.percentile_us(50), tally.percentile_us(99));
-            say(options, workload, number, one.subject.kind.into(), one.rate);
-            figures.add(one.subject.kind.into(), one.rate, Some(latency));
+            say(options, workload, number, one.subject.kind.into(), tally.per_second());
+            figures.add(one.subject.kind.into(), tally.per_second(), Some(latency));
         }
         let directory = places.directory()?;
         let writers = if deed == Deed::Put { FILLERS } else { CONSUMERS };
         let tally = floor::append_alone(directory.path(), writers, MESSAGE_BODY_BYTES, options.time()).await?;
-        let tally = if deed == Deed::Put { tally } else { halved(tally) };
+        let tally = if deed == Deed::Put { tally } else { a_third(tally) };
         say(options, workload, number, Column::AppendAlone, tally.per_second());
         figures.add(Column::AppendAlone, tally.per_second(), None);
     }
@@ -142,8 +144,8 @@ async fn each(
     Ok(figures)
 }
 
-fn halved(tally: Tally) -> Tally {
-    Tally { requests: tally.requests / 2, ..tally }
+fn a_third(tally: Tally) -> Tally {
+    Tally { requests: tally.requests / 3, ..tally }
 }
 
 /// The same on a queue of very many messages and on one of ten, in the same server.

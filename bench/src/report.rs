@@ -36,13 +36,13 @@ impl Figures {
     }
 
     /// How many times better than the peer: more requests, or less time or memory.
-    fn times(&self, peer: Column) -> Option<f64> {
+    pub fn times(&self, peer: Column) -> Option<f64> {
         let (ours, theirs) = (self.median(Column::Lazuli)?, self.median(peer)?);
         Some(if self.more_is_better() { ours / theirs } else { theirs / ours })
     }
 
     /// Our share of what a floor reaches; only where more is better.
-    fn share(&self, floor: Column) -> Option<f64> {
+    pub fn share(&self, floor: Column) -> Option<f64> {
         if self.more_is_better() { self.times(floor) } else { None }
     }
 
@@ -52,6 +52,7 @@ impl Figures {
             Goal::TimesAzurite(times) => self.times(Column::Azurite)? >= *times,
             Goal::OfFloor(share) => self.share(Column::Floor)? >= *share,
             Goal::Below(limit) => self.median(Column::Lazuli)? < *limit,
+            Goal::AtLeast(limit) => self.median(Column::Lazuli)? >= *limit,
             Goal::OfTen(share) => self.share(Column::AtTen)? >= *share,
             Goal::OfSmbd(share) => self.share(Column::Smbd)? >= *share,
         })
@@ -198,12 +199,13 @@ fn words(goal: &Goal, unit: &str) -> String {
         Goal::TimesAzurite(times) => format!("{times}x Azurite"),
         Goal::OfFloor(share) => format!("{} of floor", percent(*share)),
         Goal::Below(limit) => format!("below {limit} {unit}"),
+        Goal::AtLeast(limit) => format!("{limit}{unit}"),
         Goal::OfTen(share) => format!("{} of that at 10", percent(*share)),
         Goal::OfSmbd(share) => format!("{} of smbd", percent(*share)),
     }
 }
 
-fn percent(share: f64) -> String {
+pub fn percent(share: f64) -> String {
     format!("{:.0}%", share * 100.0)
 }
 

@@ -162,7 +162,9 @@ fn a_lease_ends_on_the_tick() {
 /// Clocks differ: a lease that one of them saw break is broken by the others.
 #[test]
 fn what_is_broken_at_once_is_broken_for_a_clock_that_is_behind() {
-    for (state, words) in [("leased", "break"), ("leased 20", "break 0"), ("breaking 7", "break 0"), ("expired", "break")] {
+    for (state, words) in
+        [("leased", "break"), ("leased 20", "break 0"), ("breaking 7", "break 0"), ("expired", "break")]
+    {
         let acted = act(lease(state).as_ref(), &action(words), now(), Id(1)).expect("broken");
         let behind = LeaseState::of(acted.lease.as_ref(), now().minus_seconds(100));
         assert_eq!((behind, acted.break_seconds), (LeaseState::Broken, Some(0)), "{state}: {words}");

@@ -1,5 +1,6 @@
 //! The head of a request: its line and its headers, kept as they were sent.
 
+use std::mem::MaybeUninit;
 use std::ops::Range;
 
 /// The most headers a request may have.
@@ -43,9 +44,10 @@ pub enum HeadError {
 impl Head {
     /// `Ok(None)` if more bytes are needed; otherwise the head and how many bytes it took.
     pub fn parse(bytes: &[u8]) -> Result<Option<(Head, usize)>, HeadError> {
-        let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
-        let mut request = httparse::Request::new(&mut headers);
-        let length = match request.parse(bytes) {
+        // Not filled in first: that would cost more than the parsing.
+        let mut headers = [const { MaybeUninit::uninit() }; HEADERS_MAX];
+        let mut request = httparse::Request::new(&mut []);
+        let length = match request.parse_with_uninit_headers(bytes, &mut headers) {
             Ok(httparse::Status::Complete(length)) => length,
             Ok(httparse::Status::Partial) => return Ok(None),
             Err(httparse::Error::TooManyHeaders) => return Err(HeadError::TooManyHeaders),
@@ -106,12 +108,20 @@ impl Head {
 
     /// All values of a header, in order.
     pub fn headers<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
-        self.all_headers().filter(move |(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+        self.headers
+            .iter()
+            .filter(move |(other, _)| self.is_named(other, name))
+            .map(|(_, value)| &self.text[value.clone()])
     }
 
     /// The first value of a header.
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.all_headers().find(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+        self.headers.iter().find(|(other, _)| self.is_named(other, name)).map(|(_, value)| &self.text[value.clone()])
+    }
+
+    /// Lengths first: most names differ in them, and are then not looked at.
+    fn is_named(&self, other: &Range<usize>, name: &str) -> bool {
+        other.len() == name.len() && self.text.as_bytes()[other.clone()].eq_ignore_ascii_case(name.as_bytes())
     }
 
     pub fn all_headers(&self) -> impl Iterator<Item = (&str, &str)> {
