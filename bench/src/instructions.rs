@@ -1,7 +1,7 @@
 //! `lazuli-bench instructions`: what the hot paths cost the server in machine instructions of its own, counted by valgrind.
 //!
 //! Times on a shared machine are noise; the count of one request after the other on one connection moves by a few in a thousand. The
-//! counts are kept in `bench/instructions.json` and compared: more than `REGRESSION` above what is kept fails. What the kernel does
+//! counts are kept in `bench/instructions.json` and compared: more than `REGRESSION_PERCENT` above what is kept fails. What the kernel does
 //! for the server is not counted.
 
 use std::{collections::BTreeMap, ffi::OsString, path::Path, process::Stdio, sync::Arc};
@@ -23,7 +23,7 @@ use crate::{
 const WARM_UP: u64 = 300;
 const COUNTED: u64 = 500;
 /// A path that costs so much more than what is kept has become worse.
-const REGRESSION: f64 = 0.05;
+const REGRESSION_PERCENT: u64 = 5;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum HotPath {
@@ -60,9 +60,9 @@ enum Verdict {
 
 fn judge(kept: Option<u64>, counted: u64) -> Verdict {
     let Some(kept) = kept else { return Verdict::New };
-    match counted as f64 / kept as f64 - 1.0 {
-        change if change > REGRESSION => Verdict::Worse,
-        change if change < -REGRESSION => Verdict::Better,
+    match counted {
+        counted if counted * 100 > kept * (100 + REGRESSION_PERCENT) => Verdict::Worse,
+        counted if counted * 100 < kept * (100 - REGRESSION_PERCENT) => Verdict::Better,
         _ => Verdict::Same,
     }
 }
@@ -95,7 +95,7 @@ pub async fn run(places: &Places, record: bool) -> Result<(), Failure> {
     }
     match worse {
         0 => Ok(()),
-        worse => Err(format!("{worse} paths cost more than {:.0}% above what is kept", REGRESSION * 100.0).into()),
+        worse => Err(format!("{worse} paths cost more than {REGRESSION_PERCENT}% above what is kept").into()),
     }
 }
 

@@ -9,10 +9,12 @@ use std::sync::Arc;
 
 use contract::Service;
 use testing::{Request, World};
+use tokio::task::JoinSet;
 use touched::Touched;
 
 const FEW: u64 = 1000;
 const MANY: u64 = 10_000;
+const FILLERS: u64 = 64;
 /// How often each operation is done while it is counted.
 const TIMES: u64 = 20;
 /// The two counts may differ by so much.
@@ -128,13 +130,11 @@ fn create_file(number: u64) -> Request {
 async fn cost(kind: &Kind, objects: u64) -> Vec<f64> {
     let directory = tempfile::tempdir().expect("made");
     let engine = Arc::new(Touched::on(directory.path()));
-    let world = World::over(engine.clone()).await;
+    let world = Arc::new(World::over(engine.clone()).await);
     for request in (kind.holders)() {
         assert_eq!(world.send(&request).await.status, 201, "{}", kind.name);
     }
-    for number in 0..objects {
-        assert_eq!(world.send(&(kind.make)(number)).await.status, 201, "{} {number}", kind.name);
-    }
+    fill(&world, kind.make, objects).await;
     let mut costs = Vec::new();
     let mut next = objects;
     for operation in kind.operations {
@@ -149,6 +149,23 @@ async fn cost(kind: &Kind, objects: u64) -> Vec<f64> {
         costs.push(engine.take() as f64 / TIMES as f64);
     }
     costs
+}
+
+/// Many at a time, so that they share commits.
+async fn fill(world: &Arc<World>, make: fn(u64) -> Request, objects: u64) {
+    let mut tasks = JoinSet::new();
+    for first in 0..FILLERS {
+        let world = world.clone();
+        tasks.spawn(async move {
+            for number in (first..objects).step_by(FILLERS as usize) {
+                let answer = world.send(&make(number)).await;
+                assert_eq!(answer.status, 201, "{number}: {}", answer.text());
+            }
+        });
+    }
+    while let Some(done) = tasks.join_next().await {
+        done.expect("filled");
+    }
 }
 
 fn is_steady(few: f64, many: f64) -> bool {
