@@ -48,7 +48,10 @@ pub trait DiskFile: Send + Sync {
 }
 
 /// A directory of the file system.
-pub struct Directory(PathBuf);
+pub struct Directory {
+    path: PathBuf,
+    is_read_only: bool,
+}
 
 impl Directory {
     /// Opens the directory, making it where it is missing.
@@ -57,30 +60,41 @@ impl Directory {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => {}
         }
-        Ok(Directory(path.to_owned()))
+        Ok(Directory { path: path.to_owned(), is_read_only: false })
+    }
+
+    /// A directory that may be another process's: nothing in it can be changed.
+    pub fn read_only(path: &Path) -> Self {
+        Directory { path: path.to_owned(), is_read_only: true }
+    }
+
+    fn check_writable(&self) -> io::Result<()> {
+        if self.is_read_only { Err(io::ErrorKind::PermissionDenied.into()) } else { Ok(()) }
     }
 }
 
 impl Disk for Directory {
     fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(self.0.join(name))?;
+        self.check_writable()?;
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(self.path.join(name))?;
         Ok(Box::new(Plain(file)))
     }
 
     fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
-        Ok(Box::new(Plain(OpenOptions::new().read(true).write(true).open(self.0.join(name))?)))
+        Ok(Box::new(Plain(OpenOptions::new().read(true).write(!self.is_read_only).open(self.path.join(name))?)))
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        std::fs::remove_file(self.0.join(name))
+        self.check_writable()?;
+        std::fs::remove_file(self.path.join(name))
     }
 
     fn list(&self) -> io::Result<Vec<(String, u64)>> {
         let mut found = Vec::new();
-        for entry in std::fs::read_dir(&self.0)? {
+        for entry in std::fs::read_dir(&self.path)? {
             let entry = entry?;
             let name = entry.file_name().into_string().map_err(|name| {
-                io::Error::other(format!("{} has a name that is none of ours: {name:?}", self.0.display()))
+                io::Error::other(format!("{} has a name that is none of ours: {name:?}", self.path.display()))
             })?;
             found.push((name, entry.metadata()?.len()));
         }
@@ -88,11 +102,11 @@ impl Disk for Directory {
     }
 
     fn sync(&self) -> io::Result<()> {
-        File::open(&self.0)?.sync_all()
+        File::open(&self.path)?.sync_all()
     }
 
     fn path(&self, name: &str) -> String {
-        self.0.join(name).display().to_string()
+        self.path.join(name).display().to_string()
     }
 }
 

@@ -11,6 +11,7 @@ use engine::{EXTENT_BYTES_MAX, Extent, ExtentError, ExtentSlice, Fault, Pin, Sou
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::alive::Alive;
+use crate::disk::DiskFile;
 use crate::key::Address;
 use crate::recent::{Recent, Stretch};
 use crate::segments::{Reservation, Segment, Segments};
@@ -236,6 +237,26 @@ pub fn write_now(segments: &Arc<Segments>, alive: &Arc<Alive>, parts: Vec<Bytes>
     let hold = alive.born(address, bytes as u32);
     reservation.keep(stored_bytes(bytes));
     Ok(Pin::new(address.extent(bytes as u32), Arc::new(hold)))
+}
+
+/// The checksums of an extent, as they are stored behind it.
+pub fn read_sums(segments: &Segments, extent: Extent) -> Result<Bytes, Fault> {
+    let address = Address::of(extent);
+    let failed = |error| missing(segments, address, error);
+    let mut sums = BytesMut::zeroed((stored_bytes(extent.bytes) - extent.bytes) as usize);
+    let segment = segments.segment(address.segment).map_err(failed)?;
+    segment.file().read_at(u64::from(address.offset) + extent.bytes, &mut sums).map_err(failed)?;
+    Ok(sums.freeze())
+}
+
+/// Writes an extent at its address in another file. Gives its checksums.
+pub fn write_copy(to: &dyn DiskFile, address: Address, mut parts: Vec<Bytes>) -> io::Result<Bytes> {
+    let mut sums = Sums::new(address);
+    parts.iter().for_each(|part| sums.take(part));
+    let trailer = sums.trailer();
+    parts.push(trailer.clone());
+    to.write_at(u64::from(address.offset), &parts)?;
+    Ok(trailer)
 }
 
 fn missing(segments: &Segments, address: Address, error: io::Error) -> Fault {

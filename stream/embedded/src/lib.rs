@@ -7,17 +7,20 @@
 //!   `recent` what was read lately
 //! * `store` the synchronous core: guards, references, one fjall batch; `thread` its queue and its thread
 //! * `buffered` commits that wait for a sync; `late` the thread that does not let them wait for long
-//! * `sweep` the housekeeper; `note` and `room` what it looks after; `recover` opening a directory
+//! * `sweep` the housekeeper; `note` and `room` what it looks after; `recover` opening a directory; `lineage` what tells one from another
+//! * `backup` copies of a directory, and directories made of copies
 //!
 //! After a failed write or sync of a commit, or a failed sync of a segment, nothing is accepted until the directory is
 //! opened again (`Fault::Stopped`); what was committed can still be read.
 
 mod alive;
+pub mod backup;
 mod buffered;
 pub mod disk;
 mod extents;
 mod key;
 mod late;
+mod lineage;
 mod note;
 mod recent;
 mod recover;
@@ -161,7 +164,7 @@ impl Embedded {
         let opened = recover::open(&options)?;
         let store = Arc::new(opened.store);
         let unreadable = |fault: Fault| OpenError::Damaged { words: fault.to_string() };
-        let named = recover::highest_named_segment(&store).map_err(unreadable)?;
+        let named = lineage::highest_segment(&store).map_err(unreadable)?;
         let disk = disk().map_err(doing("opening the segments of"))?;
         let segments = Segments::open(disk, options.segment_bytes_max, named);
         let segments = Arc::new(segments.map_err(doing("reading the segments of"))?);
@@ -192,7 +195,7 @@ impl Embedded {
             buffered: Arc::clone(&buffered),
             numbers: Arc::clone(&numbers),
         };
-        let core = Core::new(shared, persist, alarm);
+        let core = Core::new(shared, persist, alarm, named);
         let (wakes, woken) = channel();
         let shrunk = Arc::new(Mutex::new(HashSet::new()));
         let hints = Arc::clone(&shrunk);

@@ -6,8 +6,7 @@
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::FileExt;
+use std::io::{self, Write};
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 
@@ -20,15 +19,20 @@ use crate::key;
 use crate::note::{Note, Noted};
 use crate::segments::Segments;
 use crate::store::{COMMIT_KEY, Store};
-use crate::{Durability, Options, extents, fault};
+use crate::{Durability, Options, extents, fault, lineage};
 
-const FORMAT: &str = "lazuli embedded 1\n";
-const FORMAT_FILE: &str = "FORMAT";
-const LOCK_FILE: &str = "LOCK";
+mod journals;
+
+use journals::Journals;
+
+pub const FORMAT: &str = "lazuli embedded 1\n";
+pub const FORMAT_FILE: &str = "FORMAT";
+pub const LOCK_FILE: &str = "LOCK";
 const CREATING_FILE: &str = "CREATING";
+pub const RESTORING_FILE: &str = "RESTORING";
 const DAMAGED_FILE: &str = "DAMAGED";
-const NOTE_FILE: &str = "durable";
-const FJALL_DIRECTORY: &str = "fjall";
+pub const NOTE_FILE: &str = "durable";
+pub const FJALL_DIRECTORY: &str = "fjall";
 pub const SEGMENTS_DIRECTORY: &str = "segments";
 
 const KEYSPACES: [&str; 4] = ["records", "refs", "fences", "meta"];
@@ -108,6 +112,7 @@ pub fn open(options: &Options) -> Result<Opened, OpenError> {
     let Some(found) = found else {
         prepare(dir)?;
         let store = open_store(options, true)?;
+        draw_identity(dir, &store)?;
         let relaxed = options.durability == Durability::Relaxed;
         let note = Note::create(&note_path, relaxed).map_err(io("writing the durable note in"))?;
         write_durably(&format, FORMAT.as_bytes()).map_err(io("writing FORMAT in"))?;
@@ -132,6 +137,7 @@ pub fn open(options: &Options) -> Result<Opened, OpenError> {
         // The records are closed by now: what opening them cut off is put back, so that a refusal leaves everything as it was.
         Err(refusal) => return Err(journals.put_back(dir, refusal)),
     };
+    draw_identity(dir, &store)?;
     let may_lack_bodies = note.last.relaxed;
     let relaxed = may_lack_bodies || options.durability == Durability::Relaxed;
     note.write(Noted { number, closed: false, relaxed }).map_err(io("writing the durable note in"))?;
@@ -156,13 +162,17 @@ fn open_existing(options: &Options, journals: &Journals, noted: Noted) -> Result
     Ok((store, number))
 }
 
-const RESTORE: &str = "restore the directory from a backup";
+fn draw_identity(dir: &Path, store: &Store) -> Result<(), OpenError> {
+    lineage::ensure_identity(store).map_err(|fault| damaged(format!("{}: {fault}; {RESTORE}", dir.display())))
+}
 
-fn damaged(words: String) -> OpenError {
+pub const RESTORE: &str = "restore the directory from a backup";
+
+pub fn damaged(words: String) -> OpenError {
     OpenError::Damaged { words }
 }
 
-fn lock(dir: &Path) -> Result<File, OpenError> {
+pub fn lock(dir: &Path) -> Result<File, OpenError> {
     let path = dir.join(LOCK_FILE);
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
     let file = file.map_err(|source| OpenError::Io { doing: format!("opening {}", path.display()), source })?;
@@ -188,6 +198,10 @@ fn prepare(dir: &Path) -> Result<(), OpenError> {
         }
         return Ok(());
     }
+    if dir.join(RESTORING_FILE).try_exists().map_err(io("reading"))? {
+        let words = format!("a restore into {} did not come to its end: empty it and restore again", dir.display());
+        return Err(OpenError::Format { words });
+    }
     for entry in std::fs::read_dir(dir).map_err(io("reading"))? {
         let name = entry.map_err(io("reading"))?.file_name();
         if name != LOCK_FILE && name != "lost+found" {
@@ -205,7 +219,7 @@ fn prepare(dir: &Path) -> Result<(), OpenError> {
     sync_directory(dir).map_err(io("syncing"))
 }
 
-fn check_format(path: &Path, found: &[u8]) -> Result<(), OpenError> {
+pub fn check_format(path: &Path, found: &[u8]) -> Result<(), OpenError> {
     if found == FORMAT.as_bytes() {
         return Ok(());
     }
@@ -222,7 +236,7 @@ fn check_format(path: &Path, found: &[u8]) -> Result<(), OpenError> {
 }
 
 /// An earlier start found damage that it could not leave in place for the next one to see.
-fn check_damaged(dir: &Path) -> Result<(), OpenError> {
+pub fn check_damaged(dir: &Path) -> Result<(), OpenError> {
     match std::fs::read_to_string(dir.join(DAMAGED_FILE)) {
         Ok(words) => Err(damaged(words)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -230,13 +244,13 @@ fn check_damaged(dir: &Path) -> Result<(), OpenError> {
     }
 }
 
-fn write_durably(path: &Path, text: &[u8]) -> io::Result<()> {
+pub fn write_durably(path: &Path, text: &[u8]) -> io::Result<()> {
     let mut file = File::create(path)?;
     file.write_all(text)?;
     file.sync_all()
 }
 
-fn sync_directory(dir: &Path) -> io::Result<()> {
+pub fn sync_directory(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
@@ -277,124 +291,8 @@ fn check_keyspaces(fjall: &Path) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// fjall's journals as they were before it opened them: to see afterwards how much it cut off, and to put it back.
-///
-/// fjall reads a journal up to the first entry it cannot decode and cuts the rest. Journals are made 64 MiB long and are
-/// zeros behind their last entry, so cutting zeros is normal. A journal that was sealed ended with a whole entry; so did
-/// the active one of an engine that was closed in order. If more than zeros was cut off these, entries in their middle
-/// are damaged. (In the active journal after a crash a cut end is normal, and the durable note bounds it.)
-struct Journals {
-    found: Vec<Journal>,
-}
-
-struct Journal {
-    path: PathBuf,
-    file: File,
-    /// Without the zeros at the end.
-    content: Vec<u8>,
-    bytes: u64,
-}
-
-impl Journals {
-    fn read(dir: &Path) -> io::Result<Self> {
-        let mut numbered = Vec::new();
-        for entry in std::fs::read_dir(dir)? {
-            let path = entry?.path();
-            let number = path.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.parse::<u64>().ok());
-            if let (Some(number), Some("jnl")) = (number, path.extension().and_then(|of| of.to_str())) {
-                numbered.push((number, path));
-            }
-        }
-        numbered.sort();
-        let mut found = Vec::new();
-        for (_, path) in numbered {
-            let file = File::open(&path)?;
-            // The operating system may still hold bytes that the disk refused and show them as if they were written; appending
-            // behind them would lose what is appended. So they are written now, or it is known that they cannot be, and then
-            // read from the disk.
-            file.sync_all()?;
-            rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;
-            let mut content = vec![0; usize::try_from(end_of_content(&file)?).map_err(io::Error::other)?];
-            file.read_exact_at(&mut content, 0)?;
-            let bytes = file.metadata()?.len();
-            found.push(Journal { path, file, content, bytes });
-        }
-        Ok(Journals { found })
-    }
-
-    /// The name of the one that commits were last written to.
-    fn newest(&self) -> String {
-        self.found.last().map(|journal| journal.path.display().to_string()).unwrap_or_default()
-    }
-
-    fn check_uncut(&self, noted: Noted) -> Result<(), OpenError> {
-        let sealed = self.found.len().saturating_sub(usize::from(!noted.closed));
-        for Journal { path, file, content, .. } in self.found.iter().take(sealed) {
-            let left = file.metadata();
-            let left = left.map_err(|source| OpenError::Io { doing: format!("reading {}", path.display()), source })?;
-            if left.len() < content.len() as u64 {
-                return Err(damaged(format!(
-                    "{} is damaged after byte {}: {} bytes of commits that were acknowledged cannot be read; {RESTORE}",
-                    path.display(),
-                    left.len(),
-                    content.len() as u64 - left.len(),
-                )));
-            }
-        }
-        Ok(())
-    }
-
-    /// Makes the journals what they were. If that fails the refusal is written down, for the next start would see no damage.
-    fn put_back(self, dir: &Path, refusal: OpenError) -> OpenError {
-        let put = self.found.iter().try_for_each(|journal| {
-            let file = OpenOptions::new().write(true).create(true).truncate(false).open(&journal.path)?;
-            let mut now = Vec::new();
-            let unchanged = file.metadata()?.len() == journal.bytes
-                && File::open(&journal.path)?.take(journal.content.len() as u64).read_to_end(&mut now).is_ok()
-                && now == journal.content;
-            if unchanged {
-                return Ok(());
-            }
-            file.write_all_at(&journal.content, 0)?;
-            // What is behind the content was zeros, and is again.
-            file.set_len(journal.content.len() as u64)?;
-            file.set_len(journal.bytes)?;
-            file.sync_all()
-        });
-        let Err(error) = put else { return refusal };
-        let words = format!("{refusal} (and the journals could not be put back: {error})");
-        let marked = write_durably(&dir.join(DAMAGED_FILE), words.as_bytes()).and_then(|()| sync_directory(dir));
-        match marked {
-            Ok(()) => damaged(words),
-            Err(error) => damaged(format!("{words} (nor could this be noted: {error})")),
-        }
-    }
-}
-
-/// Where the zeros at the end of a file begin.
-fn end_of_content(file: &File) -> io::Result<u64> {
-    let mut end = file.metadata()?.len();
-    let zeros = vec![0; 256 * 1024];
-    let mut buffer = zeros.clone();
-    while end > 0 {
-        let from = end.saturating_sub(buffer.len() as u64);
-        let part = &mut buffer[..(end - from) as usize];
-        file.read_exact_at(part, from)?;
-        // Compared as a whole first: a new journal is 64 MiB of zeros, and starting should not take long.
-        if part[..] == zeros[..part.len()] {
-            end = from;
-            continue;
-        }
-        if let Some(last) = part.iter().rposition(|byte| *byte != 0) {
-            return Ok(from + last as u64 + 1);
-        }
-        end = from;
-    }
-    Ok(0)
-}
-
 /// Opens fjall; `creating` says that its keyspaces may be missing.
-fn open_store(options: &Options, creating: bool) -> Result<Store, OpenError> {
+pub fn open_store(options: &Options, creating: bool) -> Result<Store, OpenError> {
     let path = options.dir.join(FJALL_DIRECTORY);
     let open = || -> fjall::Result<Store> {
         let db = Database::builder(&path)
@@ -447,17 +345,6 @@ fn newest_number(store: &Store) -> Result<u64, Fault> {
     }
 }
 
-/// The highest segment any record names.
-pub fn highest_named_segment(store: &Store) -> Result<Option<u64>, Fault> {
-    match store.db.snapshot().last_key_value(&store.refs) {
-        None => Ok(None),
-        Some(row) => {
-            let key = row.key().map_err(|error| fault("reading references", error))?;
-            Ok(key::u64_at(&key, 0))
-        }
-    }
-}
-
 /// Checks that every segment some record names is there and long enough, without reading every reference: the last one
 /// of each segment tells its length.
 pub fn check_segments(store: &Store, segments: &Segments) -> Result<(), OpenError> {
@@ -494,48 +381,5 @@ pub fn check_segments(store: &Store, segments: &Segments) -> Result<(), OpenErro
             Some(next) => from = next,
             None => return Ok(()),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_sealed_journal_may_lose_zeros_and_nothing_else() {
-        let dir = tempfile::tempdir().expect("a directory for the test");
-        let fjall = dir.path().join(FJALL_DIRECTORY);
-        std::fs::create_dir(&fjall).expect("made");
-        let content = [vec![7; 300_000], vec![0; 700_000]].concat();
-        let names = ["3.jnl", "4.jnl", "10.jnl"];
-        let put_all = || names.iter().for_each(|name| std::fs::write(fjall.join(name), &content).expect("written"));
-        put_all();
-        let cut = |name: &str, to| {
-            let file = OpenOptions::new().write(true).open(fjall.join(name)).expect("opened");
-            file.set_len(to).expect("cut");
-        };
-        let open = Noted { number: 0, closed: false, relaxed: false };
-        let read = || Journals::read(&fjall).expect("read");
-        let before = read();
-        cut("3.jnl", 300_000);
-        before.check_uncut(open).expect("only zeros went");
-        // After a crash the newest may end anywhere; after closing it may not.
-        let before = read();
-        cut("10.jnl", 299_000);
-        before.check_uncut(open).expect("the end of the newest may be torn");
-        let error = before.check_uncut(Noted { closed: true, ..open }).expect_err("cut after closing");
-        assert!(error.to_string().contains("10.jnl is damaged after byte 299000"), "{error}");
-        // A refusal leaves everything as it was, also what fjall removed.
-        put_all();
-        let before = read();
-        cut("4.jnl", 299_999);
-        std::fs::remove_file(fjall.join("3.jnl")).expect("removed");
-        cut("10.jnl", 5);
-        let refusal = before.check_uncut(open).expect_err("cut");
-        assert!(before.put_back(dir.path(), refusal).to_string().contains("4.jnl"));
-        for name in names {
-            assert!(std::fs::read(fjall.join(name)).expect("there") == content, "{name}");
-        }
-        check_damaged(dir.path()).expect("nothing had to be marked");
     }
 }

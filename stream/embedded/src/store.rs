@@ -28,6 +28,7 @@ use crate::buffered::Buffered;
 use crate::fault;
 use crate::key::{self, Address};
 use crate::late::Alarm;
+use crate::lineage::SEGMENT_KEY;
 use crate::segments::Segments;
 
 /// The newest commit number, in `meta`.
@@ -143,16 +144,18 @@ pub struct Core {
     unfenced: HashSet<GroupId>,
     /// Extents that lost a reference and kept another: candidates for moving.
     shrunk: Vec<Address>,
+    /// The highest segment that a commit named so far.
+    segment: Option<u64>,
 }
 
 impl Core {
-    pub fn new(shared: Shared, persist: PersistMode, alarm: Alarm) -> Self {
+    pub fn new(shared: Shared, persist: PersistMode, alarm: Alarm, segment: Option<u64>) -> Self {
         let number = shared.numbers.published.load(Ordering::Acquire);
         // No commit before the start is remembered, so every slot claims the newest: a view's number from before the
         // start passes for nobody.
         let newest = vec![number; SLOTS];
         let (unfenced, shrunk) = (HashSet::new(), Vec::new());
-        Core { shared, persist, alarm, number, stage: None, newest, unfenced, shrunk }
+        Core { shared, persist, alarm, number, stage: None, newest, unfenced, shrunk, segment }
     }
 
     /// Does what can be done. An error means that the outcome is unknown and nothing may follow.
@@ -194,6 +197,12 @@ impl Core {
                 Staged { value: Some(value), .. } => batch.insert(&store.records, key, value),
                 Staged { value: None, .. } => batch.remove(&store.records, key),
             }
+        }
+        let named = stage.refs.iter().rev().find(|(_, value)| value.is_some());
+        let highest = named.and_then(|(key, _)| key::u64_at(key, 0)).max(self.segment);
+        if let Some(highest) = highest.filter(|_| highest != self.segment) {
+            batch.insert(&store.meta, SEGMENT_KEY, highest.to_be_bytes());
+            self.segment = Some(highest);
         }
         for (key, value) in stage.refs {
             match value {
