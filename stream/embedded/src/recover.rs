@@ -21,9 +21,11 @@ use crate::segments::Segments;
 use crate::store::{COMMIT_KEY, Store};
 use crate::{Durability, Options, extents, fault, lineage};
 
+mod batches;
 mod journals;
 
 use journals::Journals;
+pub use journals::end_of_content;
 
 pub const FORMAT: &str = "lazuli embedded 1\n";
 pub const FORMAT_FILE: &str = "FORMAT";
@@ -83,6 +85,11 @@ impl std::error::Error for OpenError {
     }
 }
 
+/// Whether it is one of ours, as far as its name for it tells.
+pub fn is_data_directory(dir: &Path) -> bool {
+    dir.join(FORMAT_FILE).exists()
+}
+
 /// A directory that was found in order.
 pub struct Opened {
     pub store: Store,
@@ -106,12 +113,12 @@ pub fn open(options: &Options) -> Result<Opened, OpenError> {
     let found = match std::fs::read(&format) {
         Ok(found) => Some(found),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(source) => return Err(OpenError::Io { doing: format!("reading {}", format.display()), source }),
+        Err(source) => return Err(reading(&format)(source)),
     };
     let note_path = dir.join(NOTE_FILE);
     let Some(found) = found else {
         prepare(dir)?;
-        let store = open_store(options, true)?;
+        let store = open_store(options, Opening::Creating)?;
         draw_identity(dir, &store)?;
         let relaxed = options.durability == Durability::Relaxed;
         let note = Note::create(&note_path, relaxed).map_err(io("writing the durable note in"))?;
@@ -131,12 +138,7 @@ pub fn open(options: &Options) -> Result<Opened, OpenError> {
         Err(source) => return Err(OpenError::Io { doing: format!("reading {}", note_path.display()), source }),
     };
     check_keyspaces(&dir.join(FJALL_DIRECTORY))?;
-    let journals = Journals::read(&dir.join(FJALL_DIRECTORY)).map_err(io("reading the journals in"))?;
-    let (store, number) = match open_existing(options, &journals, note.last) {
-        Ok(opened) => opened,
-        // The records are closed by now: what opening them cut off is put back, so that a refusal leaves everything as it was.
-        Err(refusal) => return Err(journals.put_back(dir, refusal)),
-    };
+    let (store, number) = open_existing(options, note.last, Opening::Existing)?;
     draw_identity(dir, &store)?;
     let may_lack_bodies = note.last.relaxed;
     let relaxed = may_lack_bodies || options.durability == Durability::Relaxed;
@@ -145,9 +147,23 @@ pub fn open(options: &Options) -> Result<Opened, OpenError> {
 }
 
 /// Opens the records of a directory and makes sure that nothing acknowledged is missing.
-fn open_existing(options: &Options, journals: &Journals, noted: Noted) -> Result<(Store, u64), OpenError> {
+pub fn open_existing(options: &Options, noted: Noted, opening: Opening) -> Result<(Store, u64), OpenError> {
     let dir = options.dir.as_path();
-    let store = open_store(options, false)?;
+    let doing = format!("reading the journals in {}", dir.display());
+    let journals = Journals::read(&dir.join(FJALL_DIRECTORY)).map_err(|source| OpenError::Io { doing, source })?;
+    // The records are closed by then: what opening them cut off is put back, so that a refusal leaves everything as it was.
+    open_uncut(options, &journals, noted, opening).map_err(|refusal| journals.put_back(dir, refusal))
+}
+
+fn open_uncut(
+    options: &Options,
+    journals: &Journals,
+    noted: Noted,
+    opening: Opening,
+) -> Result<(Store, u64), OpenError> {
+    let dir = options.dir.as_path();
+    journals.check_order()?;
+    let store = open_store(options, opening)?;
     journals.check_uncut(noted)?;
     let number = newest_number(&store).map_err(|fault| damaged(format!("{}: {fault}; {RESTORE}", dir.display())))?;
     if number < noted.number {
@@ -180,6 +196,22 @@ pub fn lock(dir: &Path) -> Result<File, OpenError> {
         Ok(()) => Ok(file),
         Err(rustix::io::Errno::WOULDBLOCK) => Err(OpenError::Locked { dir: dir.to_owned() }),
         Err(error) => Err(OpenError::Io { doing: format!("locking {}", path.display()), source: error.into() }),
+    }
+}
+
+/// Makes sure that a directory is one of ours, and whole as far as its files of one line tell.
+pub fn check_usable(dir: &Path) -> Result<(), OpenError> {
+    let format = dir.join(FORMAT_FILE);
+    match std::fs::read(&format) {
+        Ok(found) => check_format(&format, &found),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let why = match dir.join(RESTORING_FILE).exists() {
+                true => "a restore into it did not come to its end",
+                false => "there is no FORMAT in it",
+            };
+            Err(OpenError::Format { words: format!("{} is no data directory: {why}", dir.display()) })
+        }
+        Err(source) => Err(reading(&format)(source)),
     }
 }
 
@@ -260,39 +292,55 @@ pub fn sync_directory(dir: &Path) -> io::Result<()> {
 /// near them.
 fn check_keyspaces(fjall: &Path) -> Result<(), OpenError> {
     let keyspaces = fjall.join("keyspaces");
-    let io = |path: &Path| {
-        let doing = format!("reading {}", path.display());
-        move |source| OpenError::Io { doing, source }
-    };
-    for entry in std::fs::read_dir(&keyspaces).map_err(io(&keyspaces))? {
-        let keyspace = entry.map_err(io(&keyspaces))?.path();
-        let current = keyspace.join("current");
-        let noted = match std::fs::read(&current) {
-            Ok(noted) => noted,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(damaged(format!("{} is missing; {RESTORE}", current.display())));
-            }
-            Err(source) => return Err(io(&current)(source)),
-        };
-        let (Some((number, rest)), 25) = (noted.split_first_chunk::<8>(), noted.len()) else {
-            return Err(damaged(format!("{} has {} bytes instead of 25; {RESTORE}", current.display(), noted.len())));
-        };
-        let version = keyspace.join(format!("v{}", u64::from_le_bytes(*number)));
-        let matches = match std::fs::read(&version) {
-            Ok(content) => rest[..16] == xxhash_rust::xxh3::xxh3_128(&content).to_le_bytes() && rest[16] == 0,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => false,
-            Err(source) => return Err(io(&version)(source)),
-        };
-        if !matches {
-            let (current, version) = (current.display(), version.display());
-            return Err(damaged(format!("{current} and {version}, which it names, do not belong together; {RESTORE}")));
-        }
+    for entry in std::fs::read_dir(&keyspaces).map_err(reading(&keyspaces))? {
+        check_keyspace(&entry.map_err(reading(&keyspaces))?.path())?;
     }
     Ok(())
 }
 
-/// Opens fjall; `creating` says that its keyspaces may be missing.
-pub fn open_store(options: &Options, creating: bool) -> Result<Store, OpenError> {
+fn reading(path: &Path) -> impl Fn(io::Error) -> OpenError + use<> {
+    let doing = format!("reading {}", path.display());
+    move |source| OpenError::Io { doing: doing.clone(), source }
+}
+
+/// Gives the newest version, as its file has it.
+pub fn check_keyspace(keyspace: &Path) -> Result<Vec<u8>, OpenError> {
+    let current = keyspace.join("current");
+    let noted = match std::fs::read(&current) {
+        Ok(noted) => noted,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(damaged(format!("{} is missing; {RESTORE}", current.display())));
+        }
+        Err(source) => return Err(reading(&current)(source)),
+    };
+    let (Some((number, rest)), 25) = (noted.split_first_chunk::<8>(), noted.len()) else {
+        return Err(damaged(format!("{} has {} bytes instead of 25; {RESTORE}", current.display(), noted.len())));
+    };
+    let version = keyspace.join(format!("v{}", u64::from_le_bytes(*number)));
+    let content = match std::fs::read(&version) {
+        Ok(content) => Some(content),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(source) => return Err(reading(&version)(source)),
+    };
+    let matches = |content: &Vec<u8>| rest[..16] == xxhash_rust::xxh3::xxh3_128(content).to_le_bytes() && rest[16] == 0;
+    content.filter(matches).ok_or_else(|| {
+        let (current, version) = (current.display(), version.display());
+        damaged(format!("{current} and {version}, which it names, do not belong together; {RESTORE}"))
+    })
+}
+
+/// What fjall is opened for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Opening {
+    /// Its keyspaces may be missing.
+    Creating,
+    Existing,
+    /// In a scratch directory, where nothing is worth flushing or compacting.
+    Looking,
+}
+
+/// Opens fjall.
+pub fn open_store(options: &Options, opening: Opening) -> Result<Store, OpenError> {
     let path = options.dir.join(FJALL_DIRECTORY);
     let open = || -> fjall::Result<Store> {
         let db = Database::builder(&path)
@@ -300,11 +348,11 @@ pub fn open_store(options: &Options, creating: bool) -> Result<Store, OpenError>
             // Values are small or already compressed by their owner: not worth the time of the commit thread.
             .journal_compression(CompressionType::None)
             .max_journaling_size(128 * MIB)
-            .worker_threads(2)
+            .worker_threads_unchecked(if opening == Opening::Looking { 0 } else { 2 })
             .max_cached_files(Some(256))
             .open()?;
         // fjall would make a keyspace whose directory is gone anew, and empty.
-        if !creating && !KEYSPACES.iter().all(|name| db.keyspace_exists(name)) {
+        if opening != Opening::Creating && !KEYSPACES.iter().all(|name| db.keyspace_exists(name)) {
             return Err(fjall::Error::Unrecoverable);
         }
         let records = db.keyspace(KEYSPACES[0], || keyspace_options(16 * MIB, 0.75))?;

@@ -20,7 +20,7 @@ use crate::disk::Directory;
 use crate::lineage::IDENTITY_KEY;
 use crate::note::{Note, Noted};
 use crate::recover::{
-    self, FJALL_DIRECTORY, FORMAT, FORMAT_FILE, LOCK_FILE, NOTE_FILE, RESTORING_FILE, SEGMENTS_DIRECTORY,
+    self, FJALL_DIRECTORY, FORMAT, FORMAT_FILE, LOCK_FILE, NOTE_FILE, Opening, RESTORING_FILE, SEGMENTS_DIRECTORY,
     sync_directory, write_durably,
 };
 use crate::segments::Segments;
@@ -95,7 +95,7 @@ fn fill(
     manifest: &Manifest,
     progress: &mut dyn FnMut(&Restored),
 ) -> Result<Restored, BackupError> {
-    let store = recover::open_store(&Options::new(dir), true);
+    let store = recover::open_store(&Options::new(dir), Opening::Creating);
     let store = store.map_err(|error| BackupError::Damaged { words: error.to_string() })?;
     let restored = Filling::begin(from, dir, manifest, &store)?.run(progress)?;
     let synced = store.db.persist(PersistMode::SyncAll);

@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use super::batches;
 use super::{DAMAGED_FILE, OpenError, RESTORE, damaged, sync_directory, write_durably};
 use crate::note::Noted;
 
@@ -58,6 +59,23 @@ impl Journals {
         self.found.last().map(|journal| journal.path.display().to_string()).unwrap_or_default()
     }
 
+    /// Batches are numbered upwards, from one journal to the next.
+    pub fn check_order(&self) -> Result<(), OpenError> {
+        let mut last = None;
+        for Journal { path, content, .. } in &self.found {
+            for (at, number) in batches::sequence(content) {
+                if last.is_some_and(|last| number <= last) {
+                    return Err(damaged(format!(
+                        "{} is damaged: the batch at byte {at} or the one before it has a wrong number; {RESTORE}",
+                        path.display()
+                    )));
+                }
+                last = Some(number);
+            }
+        }
+        Ok(())
+    }
+
     pub fn check_uncut(&self, noted: Noted) -> Result<(), OpenError> {
         let sealed = self.found.len().saturating_sub(usize::from(!noted.closed));
         for Journal { path, file, content, .. } in self.found.iter().take(sealed) {
@@ -76,7 +94,7 @@ impl Journals {
     }
 
     /// Makes the journals what they were. If that fails the refusal is written down, for the next start would see no damage.
-    pub fn put_back(self, dir: &Path, refusal: OpenError) -> OpenError {
+    pub fn put_back(&self, dir: &Path, refusal: OpenError) -> OpenError {
         let put = self.found.iter().try_for_each(|journal| {
             let file = OpenOptions::new().write(true).create(true).truncate(false).open(&journal.path)?;
             let mut now = Vec::new();
