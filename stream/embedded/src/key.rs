@@ -11,6 +11,8 @@
 use bytes::{BufMut, Bytes, BytesMut};
 use engine::{Extent, ExtentSlice, Family, GroupId, PartitionId, Record, Revision};
 
+use crate::inspect::Place;
+
 const ESCAPE: u8 = 0x00;
 const ESCAPED_ZERO: u8 = 0xFF;
 const CLOSE: u8 = 0x01;
@@ -124,6 +126,19 @@ pub fn split_partition(rest: &Bytes) -> Option<(Bytes, Bytes)> {
     Some((partition.freeze(), key))
 }
 
+/// Where the record with this key is; `None` if it is no key of ours.
+pub fn parse_record_key(key: &Bytes) -> Option<Place> {
+    let (group_bytes, rest) = key.split_first()?;
+    let (group, rest) = rest.split_at_checked(usize::from(*group_bytes))?;
+    let (family, _) = rest.split_first()?;
+    if group.is_empty() {
+        return None;
+    }
+    let (partition, record) = split_partition(&key.slice(group.len() + 2..))?;
+    let group = GroupId(key.slice(1..=group.len()));
+    Some(Place { partition: PartitionId { group, key: partition }, family: Family(*family), key: record })
+}
+
 /// A record as it is stored: revision, slices, value.
 pub fn encode_record(revision: Revision, slices: &[ExtentSlice], value: &[u8]) -> Bytes {
     let mut out = BytesMut::with_capacity(HEADER_BYTES + slices.len() * SLICE_BYTES + value.len());
@@ -224,7 +239,9 @@ mod tests {
                 let made = record_key(&partition, Family(7), key);
                 assert!(before.is_none_or(|before| before < made), "{part:?} {key:?}");
                 let rest = Bytes::copy_from_slice(&made[family_prefix(&group, Family(7)).len()..]);
-                assert_eq!(split_partition(&rest), Some((partition.key, Bytes::copy_from_slice(key))));
+                assert_eq!(split_partition(&rest), Some((partition.key.clone(), Bytes::copy_from_slice(key))));
+                let place = Place { partition, family: Family(7), key: Bytes::copy_from_slice(key) };
+                assert_eq!(parse_record_key(&made.clone().into()), Some(place));
                 before = Some(made);
             }
         }

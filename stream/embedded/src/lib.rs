@@ -8,7 +8,7 @@
 //! * `store` the synchronous core: guards, references, one fjall batch; `thread` its queue and its thread
 //! * `buffered` commits that wait for a sync; `late` the thread that does not let them wait for long
 //! * `sweep` the housekeeper; `note` and `room` what it looks after; `recover` opening a directory; `lineage` what tells one from another
-//! * `backup` copies of a directory, and directories made of copies
+//! * `backup` copies of a directory, and directories made of copies; `inspect` looking through one and changing nothing
 //!
 //! After a failed write or sync of a commit, or a failed sync of a segment, nothing is accepted until the directory is
 //! opened again (`Fault::Stopped`); what was committed can still be read.
@@ -18,6 +18,7 @@ pub mod backup;
 mod buffered;
 pub mod disk;
 mod extents;
+pub mod inspect;
 mod key;
 mod late;
 mod lineage;
@@ -59,7 +60,7 @@ use crate::store::{Change, Core, Numbers, Outcome, Shared, Store};
 use crate::sweep::{Sweeper, Wake, tell};
 use crate::thread::{Queue, Stop};
 
-pub use crate::recover::OpenError;
+pub use crate::recover::{OpenError, is_data_directory};
 
 /// When a commit counts as done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

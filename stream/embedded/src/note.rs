@@ -66,6 +66,27 @@ impl Note {
     }
 }
 
+/// Both slots, each with its turn if it can be read.
+#[derive(Default)]
+pub struct Slots {
+    pub found: [Option<(u64, Noted)>; 2],
+    /// The one that cannot be read was never written.
+    pub is_other_blank: bool,
+}
+
+/// Reads without being able to write.
+pub fn look(path: &Path) -> io::Result<Slots> {
+    let file = File::open(path)?;
+    let found = [0, 1].map(|slot| read_slot(&file, slot));
+    let is_blank = |slot: u64| {
+        let mut stored = [0; SLOT_BYTES];
+        let read = file.read_exact_at(&mut stored, slot * SLOT_STRIDE);
+        read.is_err_and(|error| error.kind() == io::ErrorKind::UnexpectedEof) || stored == [0; SLOT_BYTES]
+    };
+    let is_other_blank = found.iter().zip(0..).any(|(found, slot)| found.is_none() && is_blank(slot));
+    Ok(Slots { found, is_other_blank })
+}
+
 fn read_slot(file: &File, slot: u64) -> Option<(u64, Noted)> {
     let mut stored = [0; SLOT_BYTES];
     file.read_exact_at(&mut stored, slot * SLOT_STRIDE).ok()?;

@@ -583,7 +583,7 @@ impl Stage {
 }
 
 /// An extent's length and the ranges of it that a record names, per extent.
-fn by_extent(slices: &[ExtentSlice]) -> BTreeMap<Address, (u64, Vec<(u64, u64)>)> {
+pub fn by_extent(slices: &[ExtentSlice]) -> BTreeMap<Address, (u64, Vec<(u64, u64)>)> {
     let mut found: BTreeMap<Address, (u64, Vec<(u64, u64)>)> = BTreeMap::new();
     for slice in slices {
         let entry = found.entry(Address::of(slice.extent)).or_insert((slice.extent.bytes, Vec::new()));
