@@ -115,7 +115,7 @@ pub async fn groups(engine: &dyn Engine, service: Service, account: &AccountName
     Ok(groups)
 }
 
-fn incarnation(service: Service, family: Family, value: &[u8]) -> Result<Id, Fault> {
+pub(crate) fn incarnation(service: Service, family: Family, value: &[u8]) -> Result<Id, Fault> {
     fn of<H: Named>(is_kept: bool, value: &[u8]) -> Result<Id, Fault> {
         let head = if is_kept { KeptHead::decode(value)?.head } else { H::decode(value)? };
         Ok(head.incarnation())

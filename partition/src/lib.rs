@@ -4,6 +4,7 @@
 //! a rule needs, lets it decide, and commits what it decided. There is no HTTP and no runtime here.
 
 pub mod account;
+pub mod audit;
 pub mod blob;
 pub mod checks;
 pub mod condition;

@@ -51,7 +51,7 @@ fn run_key(body: u64, last: u64) -> Bytes {
 }
 
 impl Run {
-    fn read(key: &[u8], stored: &Versioned) -> Result<Run, Fault> {
+    pub(crate) fn read(key: &[u8], stored: &Versioned) -> Result<Run, Fault> {
         let bad = || corrupt("a run of a file", key);
         let end = key.get(8..).and_then(|end| end.try_into().ok()).map(u64::from_be_bytes).ok_or_else(bad)?;
         let mut bytes = stored.value.clone();

@@ -169,15 +169,15 @@ async fn load_few_due(reader: &Reader<'_>, state: &QueueState, now: Timestamp) -
 
 // --- writing ---------------------------------------------------------------------------------------------------------
 
-fn id_key(id: Id) -> Bytes {
+pub(crate) fn id_key(id: Id) -> Bytes {
     Bytes::copy_from_slice(&id.0.to_be_bytes())
 }
 
-fn expiry_key(expiry: Timestamp, id: Id) -> Bytes {
+pub(crate) fn expiry_key(expiry: Timestamp, id: Id) -> Bytes {
     Bytes::from([&expiry.ticks().to_be_bytes()[..], &id.0.to_be_bytes()].concat())
 }
 
-fn read_expiry_key(key: &[u8]) -> Result<(Timestamp, Id), Fault> {
+pub(crate) fn read_expiry_key(key: &[u8]) -> Result<(Timestamp, Id), Fault> {
     let read = || {
         let (time, id) = key.split_first_chunk::<8>()?;
         let id: [u8; 16] = id.try_into().ok()?;
