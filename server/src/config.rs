@@ -5,94 +5,24 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, ValueEnum};
 use contract::Service;
-use contract::names::AccountName;
 use contract::roles::{ROLES, Role};
-use http::account::{Account, AccountKey, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
+use http::account::{Account, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 use http::source::allow::AllowList;
 use http::tokens::{Assignment, Tokens};
 use serde::Deserialize;
 use tracing::level_filters::LevelFilter;
 
-use crate::accounts::AccountCommand;
 use crate::peers::PeerSettings;
 use crate::tls::TlsFiles;
 
+mod commands;
 mod engine;
 
+pub use commands::{Asked, Backup, Check, CommandLine, Migration, NewAccount, OpenFlags, Restore};
 pub use engine::{ClusterSettings, EngineSettings};
 use engine::{EngineFile, EngineFlags, EngineName};
-
-/// The Azure Storage that anyone can run.
-#[derive(Parser, Clone, Debug)]
-#[command(name = "lazuli", version, args_conflicts_with_subcommands = true)]
-pub struct CommandLine {
-    #[command(subcommand)]
-    command: Option<Command>,
-    #[command(flatten)]
-    serve: ServeFlags,
-}
-
-#[derive(Subcommand, Clone, Debug)]
-enum Command {
-    /// Serve (what happens without a command, too)
-    Serve(ServeFlags),
-    /// Accounts of a cluster: list, create, show, rotate, set, delete
-    #[command(subcommand)]
-    Account(AccountCommand),
-    /// Copy a directory that nothing serves into a cluster, with the accounts that are given
-    Migrate(MigrateFlags),
-}
-
-#[derive(Args, Clone, Debug)]
-struct MigrateFlags {
-    /// The directory
-    #[arg(long, value_name = "DIR")]
-    data: PathBuf,
-    /// An account to bring along, as it was given to `serve`; those in the file are brought, too [default: the development account]
-    #[arg(
-        long,
-        value_name = "NAME:KEY1[:KEY2]",
-        env = "LAZULI_ACCOUNT",
-        value_delimiter = ',',
-        hide_env_values = true
-    )]
-    account: Vec<String>,
-    #[command(flatten)]
-    open: OpenFlags,
-}
-
-/// What the program is asked to do.
-pub enum Asked {
-    Serve(Box<Settings>),
-    Account(Box<EngineSettings>, Box<AccountCommand>),
-    Migrate(Box<Migration>),
-}
-
-/// What to bring into a cluster, and from where.
-pub struct Migration {
-    pub data: PathBuf,
-    pub accounts: Vec<NewAccount>,
-    pub engine: EngineSettings,
-}
-
-/// An account as it was given.
-pub struct NewAccount {
-    pub name: AccountName,
-    pub keys: Vec<AccountKey>,
-    pub settings: partition::account::AccountSettings,
-}
-
-/// Of commands that do not serve.
-#[derive(Args, Clone, Debug, Default)]
-pub struct OpenFlags {
-    #[command(flatten)]
-    engine: EngineFlags,
-    /// A TOML file with any of the settings of `serve`
-    #[arg(long, value_name = "FILE", env = "LAZULI_CONFIG")]
-    config: Option<PathBuf>,
-}
 
 #[derive(Args, Clone, Debug, Default)]
 struct ServeFlags {
@@ -359,38 +289,6 @@ pub struct Settings {
     pub tls: Option<TlsFiles>,
     allow_published_key_on_network: bool,
     not_served: Vec<String>,
-}
-
-impl Asked {
-    pub fn gather(line: CommandLine) -> Result<Asked, String> {
-        match line.command {
-            Some(Command::Serve(flags)) => Settings::gather(flags).map(Box::new).map(Asked::Serve),
-            None => Settings::gather(line.serve).map(Box::new).map(Asked::Serve),
-            Some(Command::Account(command)) => {
-                let OpenFlags { engine, config } = command.open_flags().clone();
-                let mut file = config.as_deref().map(read_file).transpose()?.unwrap_or_default();
-                let engine = EngineSettings::merge(engine, None, None, file.take_engine())?;
-                Ok(Asked::Account(Box::new(engine), Box::new(command)))
-            }
-            Some(Command::Migrate(flags)) => Migration::gather(flags).map(Box::new).map(Asked::Migrate),
-        }
-    }
-}
-
-impl Migration {
-    fn gather(flags: MigrateFlags) -> Result<Migration, String> {
-        let OpenFlags { engine, config } = flags.open;
-        let mut file = config.as_deref().map(read_file).transpose()?.unwrap_or_default();
-        // The file may be that of the directory's server.
-        let told = file.take_engine();
-        let engine = EngineSettings::merge(engine, None, None, EngineFile { data: None, durability: None, ..told })?;
-        let accounts = accounts(&flags.account, &file.account)?.into_iter().map(|account| NewAccount {
-            settings: file.account.get(account.name.as_str()).map(AccountSettings::of_account).unwrap_or_default(),
-            name: account.name,
-            keys: account.keys,
-        });
-        Ok(Migration { data: flags.data, accounts: accounts.collect(), engine })
-    }
 }
 
 impl Settings {

@@ -1,10 +1,14 @@
 //! The program: flags, configuration, choice of engine, listeners. The only file that names all layers.
 
 mod accounts;
+mod backup;
+mod check;
 mod cluster;
 mod config;
+mod control;
 mod migrate;
 mod peers;
+mod progress;
 mod storage;
 mod tls;
 
@@ -44,7 +48,7 @@ fn main() -> ExitCode {
     };
     let log = match &asked {
         Asked::Serve(settings) => settings.log,
-        Asked::Account(..) | Asked::Migrate(_) => LevelFilter::WARN,
+        _ => LevelFilter::WARN,
     };
     tracing_subscriber::fmt().with_max_level(log).with_writer(std::io::stderr).with_ansi(false).init();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
@@ -52,14 +56,18 @@ fn main() -> ExitCode {
         Err(error) => return fail(&format!("cannot start: {error}")),
     };
     let done = runtime.block_on(async {
-        match asked {
+        let done = match asked {
             Asked::Serve(settings) => serve(*settings, line).await,
             Asked::Account(engine, command) => accounts::run(*engine, *command).await,
             Asked::Migrate(migration) => migrate::run(*migration).await,
-        }
+            Asked::Backup(asked) => backup::run(asked).await,
+            Asked::Restore(asked) => backup::restore(asked),
+            Asked::Check(asked) => return Ok(check::run(asked)),
+        };
+        done.map(|()| ExitCode::SUCCESS)
     });
     let is_well = done.is_ok();
-    let code = done.map_or_else(|error| fail(&error), |()| ExitCode::SUCCESS);
+    let code = done.unwrap_or_else(|error| fail(&error));
     if librados::is_loaded() {
         let _ = std::io::stdout().flush(); // whoever read it may be gone
         librados::end_process(is_well);
@@ -77,6 +85,7 @@ async fn serve(settings: Settings, line: CommandLine) -> Result<(), String> {
     let acceptor = settings.tls.as_ref().map(tls::acceptor).transpose()?;
 
     let storage = Storage::open(&settings.engine).await?;
+    let _control = storage.control(&settings.engine);
     let shell = storage.shell();
     let accounts = accounts_to_serve(&settings, &shell).await?;
     settings.refuse_published_key_on_network(&accounts)?;

@@ -9,6 +9,7 @@ use partition::Shell;
 
 use crate::cluster::Cluster;
 use crate::config::EngineSettings;
+use crate::control::{self, Control};
 
 pub enum Storage {
     Embedded { engine: Arc<Embedded>, shell: Arc<Shell> },
@@ -34,6 +35,14 @@ impl Storage {
         match self {
             Storage::Embedded { shell, .. } => shell.clone(),
             Storage::Cluster(cluster) => cluster.shell.clone(),
+        }
+    }
+
+    /// Lets other processes on this machine ask for what only this one has.
+    pub fn control(&self, settings: &EngineSettings) -> Option<Control> {
+        match (self, settings) {
+            (Storage::Embedded { engine, .. }, EngineSettings::Embedded { data, .. }) => control::listen(engine, data),
+            _ => None,
         }
     }
 

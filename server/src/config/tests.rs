@@ -1,5 +1,8 @@
 //! Settings in words, right and wrong.
 
+use clap::Parser;
+
+use super::commands::Command;
 use super::*;
 
 fn gather(arguments: &[&str], file: &str) -> Result<Settings, String> {
@@ -154,5 +157,37 @@ fn what_means_nothing_together_is_refused() {
     ] {
         let error = gather(arguments, file).err().unwrap_or_default();
         assert!(error.contains(words), "{arguments:?} {file}: {error}");
+    }
+}
+
+/// The commands about a directory: where it is, and that a cluster has none.
+#[test]
+fn directories_to_keep() {
+    let gather = |words: &str| {
+        let line = CommandLine::try_parse_from(words.split(' ')).map_err(|error| error.to_string())?;
+        Asked::gather(line)
+    };
+    let path = PathBuf::from;
+    let (data, scratch) = (path("d"), std::env::temp_dir());
+    for words in ["lazuli check d", "lazuli check --data d", "lazuli check d --data other"] {
+        let Ok(Asked::Check(check)) = gather(words) else { panic!("{words}") };
+        assert_eq!(check, Check { data: data.clone(), scratch: scratch.clone() }, "{words}");
+    }
+    let Ok(Asked::Check(check)) = gather("lazuli check --scratch s") else { panic!("the default") };
+    assert_eq!(check, Check { data: path("lazuli-data"), scratch: path("s") });
+    let Ok(Asked::Backup(backup)) = gather("lazuli backup --data d --to t") else { panic!("backup") };
+    assert_eq!(backup, Backup { data: data.clone(), to: path("t") });
+    let Ok(Asked::Restore(restore)) = gather("lazuli restore --from f --data d") else { panic!("restore") };
+    assert_eq!(restore, Restore { from: path("f"), data });
+    for (words, expected) in [
+        ("lazuli backup --data d", "--to"),
+        ("lazuli restore --data d", "--from"),
+        ("lazuli check --engine rados", "Ceph's own tools"),
+        ("lazuli backup --to t --data d --engine rados", "Ceph's own tools"),
+        ("lazuli restore --from f --engine rados", "docs/cluster.md"),
+        ("lazuli check --ceph-user u", "say --engine rados"),
+    ] {
+        let error = gather(words).err().unwrap_or_else(|| panic!("{words} was taken"));
+        assert!(error.contains(expected), "{words}: {error}");
     }
 }
