@@ -208,11 +208,12 @@ pub async fn read(engine: &Embedded, mut slice: ExtentSlice) -> Result<Bytes, en
     Ok(out.into())
 }
 
-/// A copy of a directory as it is at this moment.
+/// A copy of a directory as it is at this moment. In the order of names: the durable note before the journals, which go on meanwhile.
 pub fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).expect("made");
-    for entry in std::fs::read_dir(from).expect("read") {
-        let entry = entry.expect("an entry");
+    let mut entries: Vec<_> = std::fs::read_dir(from).expect("read").map(|entry| entry.expect("an entry")).collect();
+    entries.sort_by_key(std::fs::DirEntry::file_name);
+    for entry in entries {
         let target = to.join(entry.file_name());
         if entry.file_type().expect("a type").is_dir() {
             copy(&entry.path(), &target);
