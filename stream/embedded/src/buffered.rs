@@ -6,7 +6,8 @@
 //!
 //! 1. Rows are added (`show`), and all go at once when fjall has them (`clear`). Nothing is written to fjall in between.
 //! 2. A reader takes the rows and a snapshot of fjall under one lock (`over`). After a batch was written and before `clear`
-//!    both have the same, which changes nothing.
+//!    the snapshot has more than the rows: a commit that was staged last and written at once was never shown. Then the
+//!    snapshot alone counts (`above`): rows of one commit over records of the next would be a state that never was.
 //! 3. A view stands still: rows that are added later have a higher number than it looks at, and rows that were cleared stay
 //!    for those who hold them.
 
@@ -72,6 +73,15 @@ impl Buffered {
 }
 
 impl Over {
+    /// What lies over a snapshot that shows commits up to this one: nothing, if the rows are among them.
+    pub fn above(self, written: u64) -> Over {
+        Over(self.0.filter(|shown| shown.newest > written))
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
     /// What the record is, if this knows: `Some(None)` if it was deleted.
     pub fn get(&self, key: &[u8]) -> Option<Option<Bytes>> {
         let shown = self.0.as_ref()?;
@@ -149,6 +159,16 @@ mod tests {
         assert_eq!(all(&second), "a=- b=1 c=2");
         assert_eq!(all(&look()), "a=3");
         assert_eq!((first.get(b"c"), second.get(b"a")), (None, Some(None)));
+    }
+
+    /// Rows of one commit are not laid over records of the next.
+    #[test]
+    fn what_was_written_is_not_laid_over_itself() {
+        let buffered = Buffered::default();
+        buffered.show(5, [(bytes("a"), Some(bytes("1")))].into_iter());
+        for (written, expected) in [(0, "a=1"), (4, "a=1"), (5, ""), (6, "")] {
+            assert_eq!(all(&buffered.over(|| ()).0.above(written)), expected, "{written}");
+        }
     }
 
     #[test]

@@ -335,7 +335,7 @@ impl Drop for Embedded {
 
 impl Engine for Embedded {
     fn view<'a>(&'a self, partition: &'a PartitionId) -> BoxFuture<'a, Result<Box<dyn View>, Fault>> {
-        Box::pin(async move { Ok(Box::new(self.open_view(partition)) as Box<dyn View>) })
+        Box::pin(async move { Ok(Box::new(self.open_view(partition)?) as Box<dyn View>) })
     }
 
     fn scan<'a>(&'a self, range: &'a GroupRange, limit: usize) -> BoxFuture<'a, Result<Page, Fault>> {

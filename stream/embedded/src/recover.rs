@@ -10,7 +10,6 @@ use std::io::{self, Write};
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 
-use engine::Fault;
 use fjall::config::{BlockSizePolicy, BloomConstructionPolicy, FilterPolicy, FilterPolicyEntry, HashRatioPolicy};
 use fjall::{CompressionType, Database, KeyspaceCreateOptions, Readable};
 use rustix::fs::FlockOperation;
@@ -18,8 +17,8 @@ use rustix::fs::FlockOperation;
 use crate::key;
 use crate::note::{Note, Noted};
 use crate::segments::Segments;
-use crate::store::{COMMIT_KEY, Store};
-use crate::{Durability, Options, extents, fault, lineage};
+use crate::store::Store;
+use crate::{Durability, Options, extents, lineage};
 
 mod batches;
 mod journals;
@@ -165,7 +164,9 @@ fn open_uncut(
     journals.check_order()?;
     let store = open_store(options, opening)?;
     journals.check_uncut(noted)?;
-    let number = newest_number(&store).map_err(|fault| damaged(format!("{}: {fault}; {RESTORE}", dir.display())))?;
+    let number = store
+        .number_in(&store.db.snapshot())
+        .map_err(|fault| damaged(format!("{}: {fault}; {RESTORE}", dir.display())))?;
     if number < noted.number {
         return Err(damaged(format!(
             "{}: commit {} was acknowledged, but the journal {} ends with commit {number}: it is damaged, and starting would \
@@ -382,15 +383,6 @@ fn keyspace_options(memtable_bytes: u64, hash_ratio: f32) -> KeyspaceCreateOptio
         .data_block_size_policy(BlockSizePolicy::all(4096))
         .data_block_hash_ratio_policy(HashRatioPolicy::all(hash_ratio))
         .filter_policy(FilterPolicy::all(FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(10.0))))
-}
-
-fn newest_number(store: &Store) -> Result<u64, Fault> {
-    let stored =
-        store.db.snapshot().get(&store.meta, COMMIT_KEY).map_err(|error| fault("reading the number", error))?;
-    match stored {
-        None => Ok(0),
-        Some(stored) => key::u64_at(&stored, 0).ok_or(Fault::Corrupt { what: "the newest commit number".to_owned() }),
-    }
 }
 
 /// Checks that every segment some record names is there and long enough, without reading every reference: the last one

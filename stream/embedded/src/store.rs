@@ -52,6 +52,18 @@ pub struct Store {
     pub meta: Keyspace,
 }
 
+impl Store {
+    /// The newest commit that a snapshot shows.
+    pub fn number_in(&self, snapshot: &Snapshot) -> Result<u64, Fault> {
+        match snapshot.get(&self.meta, COMMIT_KEY).map_err(|error| fault("reading the number", error))? {
+            None => Ok(0),
+            Some(stored) => {
+                key::u64_at(&stored, 0).ok_or(Fault::Corrupt { what: "the newest commit number".to_owned() })
+            }
+        }
+    }
+}
+
 /// One thing for the commit thread to do.
 pub enum Change {
     Commit {

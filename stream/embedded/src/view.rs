@@ -27,14 +27,24 @@ pub struct EmbeddedView {
 }
 
 impl Embedded {
-    pub(crate) fn open_view(&self, partition: &PartitionId) -> EmbeddedView {
+    pub(crate) fn open_view(&self, partition: &PartitionId) -> Result<EmbeddedView, Fault> {
         // In this order. The number is published after its batch can be seen, so the snapshot shows at least as much as
         // the number says: a guard may fail for nothing, never pass for nothing. And the number is registered before
         // the snapshot is taken, as `alive.rs` asks.
         let hold = self.alive.open_view(self.numbers.published.load(Ordering::Acquire));
-        let (over, snapshot) = self.buffered.over(|| self.store.db.snapshot());
-        EmbeddedView { partition: partition.clone(), snapshot, over, hold, store: Arc::clone(&self.store) }
+        let (over, snapshot) = newest(&self.store, &self.buffered)?;
+        Ok(EmbeddedView { partition: partition.clone(), snapshot, over, hold, store: Arc::clone(&self.store) })
     }
+}
+
+/// A snapshot of what is written, and what lies over it: together one committed state.
+fn newest(store: &Store, buffered: &Buffered) -> Result<(Over, Snapshot), Fault> {
+    let (over, snapshot) = buffered.over(|| store.db.snapshot());
+    if over.is_empty() {
+        return Ok((over, snapshot));
+    }
+    let written = store.number_in(&snapshot)?;
+    Ok((over.above(written), snapshot))
 }
 
 impl View for EmbeddedView {
@@ -110,7 +120,7 @@ pub fn scan_group(store: &Store, buffered: &Buffered, range: &GroupRange, limit:
         return Ok(page);
     }
     let mut bytes = 0;
-    let (over, snapshot) = buffered.over(|| store.db.snapshot());
+    let (over, snapshot) = newest(store, buffered)?;
     // One more than the page has, to know whether there are more.
     for row in rows(store, &snapshot, &over, (start, end), limit.saturating_add(1)) {
         if page.rows.len() >= limit || bytes >= PAGE_BYTES_MAX {
