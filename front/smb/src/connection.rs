@@ -15,7 +15,6 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
 use crate::chain;
@@ -187,15 +186,14 @@ impl From<io::Error> for Ended {
     }
 }
 
-/// Serves a connection to its end.
+/// Serves a connection to its end: what it says, and where it listens.
 pub async fn serve(
     server: Arc<Server>,
-    stream: TcpStream,
+    reader: impl AsyncRead + Unpin,
+    writer: impl AsyncWrite + Unpin + Send + 'static,
     client: SocketAddr,
     mut draining: watch::Receiver<bool>,
 ) -> Result<(), Ended> {
-    stream.set_nodelay(true)?;
-    let (reader, writer) = stream.into_split();
     let (outbox, outgoing) = mpsc::unbounded_channel();
     let connection = Arc::new(Connection {
         id: server.next_id(),
@@ -209,7 +207,7 @@ pub async fn serve(
         sessions: Mutex::default(),
         broken: Cancel::default(),
     });
-    let writing = tokio::spawn(write(writer, outgoing));
+    let writing = server.spawn(write(writer, outgoing));
     let mut reading = Reading {
         connection: connection.clone(),
         memory: Arc::new(Semaphore::new(MEMORY_KIB as usize)),
@@ -231,12 +229,14 @@ pub async fn serve(
     outcome
 }
 
-async fn write(mut socket: impl AsyncWrite + Unpin, mut outgoing: mpsc::UnboundedReceiver<Outgoing>) -> io::Result<()> {
+async fn write(mut socket: impl AsyncWrite + Unpin, mut outgoing: mpsc::UnboundedReceiver<Outgoing>) {
     while let Some(Outgoing { frame, room }) = outgoing.recv().await {
-        socket.write_all(&frame).await?;
+        if socket.write_all(&frame).await.is_err() {
+            return;
+        }
         drop(room);
     }
-    socket.shutdown().await
+    let _ = socket.shutdown().await; // the client may be gone
 }
 
 /// What only the reader of a connection knows.
@@ -310,9 +310,10 @@ impl Reading {
             arrived.push(Arrived { header, message, row, pending, arrival });
         }
         // Begun here, so that requests begin in the order they arrive; what has to wait goes on by itself.
+        let server = connection.server.clone();
         let mut running = Box::pin(chain::run(connection, Frame { requests: arrived, sealed_by, room }));
         if chain::now(running.as_mut()).await.is_none() {
-            tokio::spawn(running);
+            server.spawn(running);
         }
         Ok(())
     }

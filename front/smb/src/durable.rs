@@ -152,7 +152,7 @@ impl Durables {
             return false;
         }
         let (weak, kept) = (Arc::downgrade(open), durable.kept);
-        tokio::spawn(async move {
+        server.spawn(async move {
             tokio::time::sleep(kept).await;
             if let Some(open) = weak.upgrade() {
                 own.durables.give_up(&own, &open, Some(loss)).await;
@@ -226,6 +226,7 @@ impl Listener for Lost {
         if !notice.needs_answer || lock(&open.durable).as_ref().is_some_and(Durable::is_persistent) {
             return;
         }
-        tokio::spawn(async move { server.durables.give_up(&server, &open, None).await });
+        let own = server.clone();
+        server.spawn(async move { own.durables.give_up(&own, &open, None).await });
     }
 }

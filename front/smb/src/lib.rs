@@ -24,4 +24,4 @@ pub mod status;
 pub mod wire;
 
 pub use listen::Listener;
-pub use server::{Accounts, Server};
+pub use server::{Accounts, Server, Tasks};

@@ -47,13 +47,19 @@ impl Listener {
                     continue;
                 }
             };
+            // Answers are whole frames: waiting for more gains nothing.
+            if let Err(error) = stream.set_nodelay(true) {
+                tracing::debug!(%client, %error, "a connection ended");
+                continue;
+            }
             let Ok(permit) = self.connections.clone().try_acquire_owned() else {
                 tracing::warn!(%client, "refused a connection: as many as allowed are open");
                 continue;
             };
             let (server, draining) = (self.server.clone(), draining.clone());
             tasks.spawn(async move {
-                match connection::serve(server, stream, client, draining).await {
+                let (reader, writer) = stream.into_split();
+                match connection::serve(server, reader, writer, client, draining).await {
                     Ok(()) => {}
                     Err(Ended::Io(error)) => tracing::debug!(%client, %error, "a connection ended"),
                     Err(Ended::Broken(why)) => tracing::info!(%client, why, "a connection was ended"),

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use contract::names::AccountName;
+use engine::BoxFuture;
 use partition::execute::Shell;
+use tokio::sync::oneshot;
 
 use crate::connection::{Connection, lock};
 use crate::durable::Durables;
@@ -19,10 +21,25 @@ pub trait Accounts: Send + Sync {
     fn find(&self, name: &str) -> Option<(AccountName, Vec<String>)>;
 }
 
+/// Who runs what outlives the request that began it.
+pub trait Tasks: Send + Sync {
+    fn spawn(&self, task: BoxFuture<'static, ()>);
+}
+
+/// The runtime that serves.
+pub struct Spawned;
+
+impl Tasks for Spawned {
+    fn spawn(&self, task: BoxFuture<'static, ()>) {
+        tokio::spawn(task);
+    }
+}
+
 pub struct Server {
     this: Weak<Server>,
     pub shell: Arc<Shell>,
     accounts: Box<dyn Accounts>,
+    tasks: Box<dyn Tasks>,
     /// What it calls itself.
     pub name: String,
     pub guid: [u8; 16],
@@ -35,11 +52,21 @@ pub struct Server {
 
 impl Server {
     pub fn new(shell: Arc<Shell>, accounts: Box<dyn Accounts>, requires_encryption: bool) -> Arc<Server> {
+        Server::with_tasks(shell, accounts, requires_encryption, Box::new(Spawned))
+    }
+
+    pub fn with_tasks(
+        shell: Arc<Shell>,
+        accounts: Box<dyn Accounts>,
+        requires_encryption: bool,
+        tasks: Box<dyn Tasks>,
+    ) -> Arc<Server> {
         let guid = shell.ids.next().0.to_le_bytes();
         Arc::new_cyclic(|this| Server {
             this: this.clone(),
             shell,
             accounts,
+            tasks,
             name: "LAZULI".to_owned(),
             guid,
             requires_encryption,
@@ -53,6 +80,16 @@ impl Server {
     /// For those who outlive a request. `None` when the server goes away.
     pub fn this(&self) -> Option<Arc<Server>> {
         self.this.upgrade()
+    }
+
+    /// Runs something by itself, whatever becomes of who asked for it. What is handed back ends with it.
+    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> oneshot::Receiver<()> {
+        let (running, over) = oneshot::channel();
+        self.tasks.spawn(Box::pin(async move {
+            task.await;
+            drop(running);
+        }));
+        over
     }
 
     pub fn requires_encryption(&self) -> bool {
@@ -125,12 +162,12 @@ impl Server {
         }
         let (Some(own), opens) = (self.this(), session.end()) else { return };
         // By itself, so that it is done whatever becomes of the connection that asked for it.
-        let closing = tokio::spawn(async move {
+        let closing = self.spawn(async move {
             for open in opens {
                 own.lose(open).await;
             }
         });
-        // It panics with the server or not at all.
+        // Nothing is ever sent: it ends with its sender.
         let _ = closing.await;
     }
 

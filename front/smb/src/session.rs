@@ -177,11 +177,13 @@ impl Session {
         self.is_over.load(Ordering::Acquire)
     }
 
-    /// Ends it: tells what was open, once.
+    /// Ends it: tells what was open, once and in order.
     pub fn end(&self) -> Vec<Arc<Open>> {
         self.is_over.store(true, Ordering::Release);
         lock(&self.trees).clear();
-        lock(&self.opens).drain().map(|(_, open)| open).collect()
+        let mut opens: Vec<Arc<Open>> = lock(&self.opens).drain().map(|(_, open)| open).collect();
+        opens.sort_unstable_by_key(|open| open.id.volatile);
+        opens
     }
 
     pub fn connect(&self, to: ConnectedTo, claim: Option<Claim>) -> Option<Arc<Tree>> {
