@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use partition::execute::Failure;
+use partition::file::handle::Error;
 use partition::file::handle::open::Done;
 use partition::file::opens::{Handle, HandleId};
 use partition::file::removal;
@@ -276,20 +278,23 @@ impl Open {
         true
     }
 
-    /// Ends it, once. What was to be deleted with it is deleted before this returns.
-    pub async fn close(&self, server: &Server) {
+    /// Ends it, once, whatever is answered. What was to be deleted with it is deleted before this returns, or storage failed.
+    pub async fn close_asked(&self, server: &Server) -> Result<(), Status> {
         if !self.end_here(server) {
-            return;
+            return Ok(());
         }
-        let Some(handle) = self.handle else { return };
+        let Some(handle) = self.handle else { return Ok(()) };
         self.cross_out(server).await;
         let (shell, share) = (&server.shell, &self.share.found);
-        let Some(closed) = shell.open_files.close(share.group(), handle) else { return };
+        let Some(closed) = shell.open_files.close(share.group(), handle) else { return Ok(()) };
         let path = closed.handle.opening.path.clone();
         let is_removed = closed.removal.is_some();
         if let Err(failure) = removal::after_close(shell, share.group(), &share.head, closed).await {
             tracing::error!(?failure, "what was to be deleted with its last handle could not be");
-            return;
+            return Err(match failure {
+                Failure::Fault(fault) => Error::Fault(fault).into(),
+                _ => Status::UNEXPECTED_IO_ERROR,
+            });
         }
         if !is_removed && shell.open_files.is_delete_pending(share.group(), self.file) {
             // Others have it open, and it will not be for long.
@@ -300,5 +305,11 @@ impl Open {
             server.watches.tell(share.group(), &path, action::REMOVED, what);
             server.watches.ended(share.group(), self.file);
         }
+        Ok(())
+    }
+
+    /// The same where nobody waits for an answer.
+    pub async fn close(&self, server: &Server) {
+        let _ = self.close_asked(server).await; // the log has it
     }
 }

@@ -34,8 +34,9 @@ pub async fn close(request: &Request) -> Result<Reply, Status> {
         true => look::node(&server.shell, &open.share.found, open.file).await.ok(),
         false => None,
     };
-    open.close(server).await;
+    let closed = open.close_asked(server).await;
     still_open?;
+    closed?;
     Ok(Reply::of(close_response(node.as_ref().map(facts).as_ref())))
 }
 
