@@ -1,16 +1,16 @@
 //! Long runs, and one run again.
 //!
 //! `sim --seed 17 --operations 500` repeats one; `sim --seeds 0..10000 --operations 500` searches. The first failure ends the
-//! search with its history and the command that repeats it. `--shared` gives each gateway its own handle on an engine whose views
-//! move. `--strict` holds the run to what is right and not yet true: `Rules`.
+//! search with its history and the command that repeats it. `--history` prints every call of the last run.
 
 use std::ops::Range;
 use std::process::ExitCode;
 
-use testing::sim::model::Rules;
-use testing::sim::run::{Settings, Summary, run};
+use testing::sim::Summary;
+use testing::sim::plan::Subject;
+use testing::sim::run::{Settings, play};
 
-const USAGE: &str = "sim [--seed N | --seeds FROM..TO] [--operations N] [--gateways N] [--shared] [--strict]";
+const USAGE: &str = "sim [--seed N | --seeds FROM..TO] [--operations N] [--gateways N] [--only SUBJECT] [--history]";
 
 fn main() -> ExitCode {
     let asked = match parse(std::env::args().skip(1)) {
@@ -22,7 +22,11 @@ fn main() -> ExitCode {
     };
     let mut total = Summary::default();
     for seed in asked.seeds.clone() {
-        match run(&Settings { seed, ..asked.settings.clone() }) {
+        let (history, outcome) = play(&Settings { seed, ..asked.settings.clone() });
+        if asked.shows_history && (outcome.is_err() || seed + 1 == asked.seeds.end) {
+            print!("{}", history.transcript());
+        }
+        match outcome {
             Ok(summary) => total.add(&summary),
             Err(failure) => {
                 println!("{failure}");
@@ -40,17 +44,14 @@ fn main() -> ExitCode {
 struct Asked {
     seeds: Range<u64>,
     settings: Settings,
+    shows_history: bool,
 }
 
 fn parse(mut words: impl Iterator<Item = String>) -> Result<Asked, String> {
-    let mut asked = Asked { seeds: 0..1, settings: Settings::new(0, 500) };
+    let mut asked = Asked { seeds: 0..1, settings: Settings::new(0, 500), shows_history: false };
     while let Some(word) = words.next() {
-        if word == "--strict" {
-            asked.settings.rules = Some(Rules { etags_unique: true });
-            continue;
-        }
-        if word == "--shared" {
-            asked.settings.is_shared = true;
+        if word == "--history" {
+            asked.shows_history = true;
             continue;
         }
         let value = words.next().ok_or(format!("{word} needs a value"))?;
@@ -63,6 +64,10 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Asked, String> {
             }
             "--operations" => asked.settings.operations = number(&value)?,
             "--gateways" => asked.settings.gateways = Some(number(&value)? as usize),
+            "--only" => {
+                let subject = Subject::ALL.into_iter().find(|subject| format!("{subject:?}") == value);
+                asked.settings.only = Some(subject.ok_or(format!("{value} is none of {:?}", Subject::ALL))?);
+            }
             _ => return Err(format!("unknown: {word}")),
         }
     }

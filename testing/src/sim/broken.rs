@@ -1,4 +1,5 @@
-//! Engines that break their contract, each in one way. A simulation that does not find them out is worth nothing.
+//! Engines that break their contract, each in one way, and servers that do. A simulation that does not find them out is worth
+//! nothing.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -34,10 +35,14 @@ pub enum Breakage {
     ReadsOtherBytes,
     /// Loses the ceiling under which ETags are drawn.
     LosesTheCeiling,
+    /// No engine's fault: the servers go by clocks that run ten times as fast as they should.
+    RunsFast,
+    /// Nor this: a second server on the same share, which does not know what is open at the first.
+    ServesSharesTwice,
 }
 
 impl Breakage {
-    pub const ALL: [Breakage; 10] = [
+    pub const OF_ENGINES: [Breakage; 10] = [
         Breakage::LosesCommits,
         Breakage::IgnoresGuards,
         Breakage::TakesBackWhatItShowed,
@@ -188,6 +193,10 @@ impl Engine for BrokenEngine {
             return Box::pin(std::future::ready(Ok(())));
         }
         self.inner.fence(group)
+    }
+
+    fn draw_tick(&self, now: u64) -> Option<u64> {
+        self.inner.draw_tick(now)
     }
 }
 

@@ -5,27 +5,59 @@
 //! takes effect as late as it can: when it, or one that needs it, ends. So the work depends on how many calls overlap, not on how
 //! long the history is, and when no configuration is left, the call that nothing explains is the one at hand.
 //!
-//! 1. Each container name is searched by itself; calls on different ones commute.
-//! 2. A call without effect that fits a configuration's state is counted in at once: waiting longer gains nothing.
-//! 3. A call with an unknown outcome may take effect until it ends, or not at all.
-//! 4. A listing promises no common moment for its rows. It is one question per name ("was it there, and as this value?"), each
-//!    answered at some moment of the listing.
-
-mod identities;
+//! 1. Each object is searched by itself: a container name, a blob, a message, a partition of a table, a share. Calls on different
+//!    ones commute.
+//! 2. A call makes *claims* (`Atom`), each true at some moment of it: mostly one, "I was answered so".
+//! 3. A claim without effect that fits a configuration's state is counted in at once: waiting longer gains nothing.
+//! 4. A call with an unknown outcome may take effect until it ends, or not at all.
 
 use std::collections::HashSet;
 use std::fmt;
+use std::hash::Hash;
 
-use super::history::{BLOBS, CONTAINERS, Call, Deed, History, Listed, Outcome, Reply, Value};
-use super::model::{Model, Rules, State};
-use identities::Identities;
+use super::history::{Call, History, Outcome};
+use super::{blob, containers, file, queue, table};
+
+/// What an object is, and what may be said about it.
+pub trait Model {
+    type State: Clone + Eq + Hash + fmt::Debug;
+    type Claim;
+
+    /// The states in which a claim that is true in this one may leave it: none if it is not true.
+    fn after(&self, state: &Self::State, call: &Call, claim: &Self::Claim) -> Vec<Self::State>;
+}
+
+/// One thing to be placed at a moment between a call's beginning and its end.
+pub struct Atom<'a, C> {
+    call: &'a Call,
+    claim: C,
+    has_effect: bool,
+    is_certain: bool,
+}
+
+impl<'a, C> Atom<'a, C> {
+    /// It was so, and nothing was changed.
+    pub fn look(call: &'a Call, claim: C) -> Atom<'a, C> {
+        Atom { call, claim, has_effect: false, is_certain: true }
+    }
+
+    /// It was done.
+    pub fn effect(call: &'a Call, claim: C) -> Atom<'a, C> {
+        Atom { call, claim, has_effect: true, is_certain: true }
+    }
+
+    /// It was done or not.
+    pub fn perhaps(call: &'a Call, claim: C) -> Atom<'a, C> {
+        Atom { call, claim, has_effect: true, is_certain: false }
+    }
+}
 
 /// Why a history is not one of a right server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Violation {
     pub kind: Kind,
     pub what: String,
-    /// The calls before it on the same container, the last one last.
+    /// The calls before it on the same object, the last one last.
     pub before: Vec<String>,
 }
 
@@ -54,46 +86,30 @@ impl fmt::Display for Violation {
     }
 }
 
-pub fn check(history: &History, rules: Rules) -> Result<(), Violation> {
-    let identities = Identities::gather(history, rules.etags_unique)?;
-    let model = Model { rules, etags: &identities.etags, lengths: &identities.lengths };
-    (0..CONTAINERS.len()).try_for_each(|container| Search::new(history, &model, container).run())
-}
-
-/// One thing to be placed at a moment between a call's beginning and its end.
-struct Atom<'a> {
-    call: &'a Call,
-    what: What,
-}
-
-enum What {
-    /// The call, with this answer.
-    Answered(Reply),
-    /// The call, done or not.
-    Perhaps,
-    /// A listing showed the blob with this value, or did not show it.
-    Blob { blob: usize, shown: Option<Value> },
-    /// A listing showed the prefix of these.
-    OneOf(Vec<usize>),
-    /// A listing found the container.
-    Found,
-    /// A listing of containers showed this one, or did not.
-    Container(Option<Value>),
-}
-
-impl What {
-    fn has_effect(&self, call: &Call) -> bool {
-        match self {
-            What::Perhaps => true,
-            What::Answered(reply) => *reply == Reply::Done && call.deed.writes(),
-            _ => false,
+/// Judges a whole history.
+pub fn check(history: &History) -> Result<(), Violation> {
+    for call in history.calls() {
+        if let Outcome::Wrong(why) = &call.outcome {
+            let what = format!("{why}, says {call}");
+            return Err(Violation { kind: Kind::WrongAnswer, what, before: Vec::new() });
         }
     }
+    containers::check(history)?;
+    blob::model::check(history)?;
+    queue::model::check(history)?;
+    table::model::check(history)?;
+    file::model::check(history)
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Configuration {
-    state: State,
+/// Judges what was said about one object, which began in the state `start`.
+pub fn search<M: Model>(model: &M, start: M::State, atoms: Vec<Atom<'_, M::Claim>>) -> Result<(), Violation> {
+    let configurations = vec![Configuration { state: start, placed: 0 }];
+    Search { model, atoms, pending: Vec::new(), configurations }.run()
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Configuration<S> {
+    state: S,
     /// Which of the pending atoms have been placed.
     placed: u128,
 }
@@ -101,23 +117,15 @@ struct Configuration {
 const PENDING_MAX: usize = 128;
 const CONFIGURATIONS_MAX: usize = 200_000;
 
-struct Search<'a> {
-    history: &'a History,
-    model: &'a Model<'a>,
-    container: usize,
-    atoms: Vec<Atom<'a>>,
+struct Search<'a, M: Model> {
+    model: &'a M,
+    atoms: Vec<Atom<'a, M::Claim>>,
     /// The atoms that have begun and not ended; an atom's place here is its bit.
     pending: Vec<Option<usize>>,
-    configurations: Vec<Configuration>,
+    configurations: Vec<Configuration<M::State>>,
 }
 
-impl<'a> Search<'a> {
-    fn new(history: &'a History, model: &'a Model<'a>, container: usize) -> Search<'a> {
-        let atoms = history.calls().iter().flat_map(|call| atoms(call, container)).collect();
-        let start = Configuration { state: State::default(), placed: 0 };
-        Search { history, model, container, atoms, pending: Vec::new(), configurations: vec![start] }
-    }
-
+impl<M: Model> Search<'_, M> {
     fn run(mut self) -> Result<(), Violation> {
         let mut events = Vec::new();
         for (index, atom) in self.atoms.iter().enumerate() {
@@ -140,10 +148,10 @@ impl<'a> Search<'a> {
             self.pending.push(None);
         }
         self.pending[free] = Some(atom);
-        if !self.has_effect(atom) {
-            let (atoms, model) = (&self.atoms, self.model);
+        let atom = &self.atoms[atom];
+        if !atom.has_effect {
             for configuration in &mut self.configurations {
-                if fits(model, &atoms[atom], &configuration.state) {
+                if !self.model.after(&configuration.state, atom.call, &atom.claim).is_empty() {
                     configuration.placed |= 1 << free;
                 }
             }
@@ -153,12 +161,11 @@ impl<'a> Search<'a> {
 
     fn end(&mut self, atom: usize) -> Result<(), Violation> {
         let bit = self.pending.iter().position(|pending| *pending == Some(atom)).expect("what ends has begun");
-        let optional = matches!(self.atoms[atom].what, What::Perhaps);
-        let mut seen: HashSet<Configuration> = HashSet::new();
-        let mut kept: HashSet<Configuration> = HashSet::new();
+        let mut seen = HashSet::new();
+        let mut kept = HashSet::new();
         let mut to_follow = self.configurations.clone();
         while let Some(configuration) = to_follow.pop() {
-            if !seen.insert(configuration) {
+            if !seen.insert(configuration.clone()) {
                 continue;
             }
             if seen.len() > CONFIGURATIONS_MAX {
@@ -170,18 +177,12 @@ impl<'a> Search<'a> {
                 to_follow.extend(self.after_one_more(&configuration));
             }
         }
-        if optional {
-            kept.extend(self.configurations.iter().filter(|configuration| configuration.placed & (1 << bit) == 0));
+        if !self.atoms[atom].is_certain {
+            let without = self.configurations.iter().filter(|configuration| configuration.placed & (1 << bit) == 0);
+            kept.extend(without.cloned());
         }
         if kept.is_empty() {
-            let mut states: Vec<State> = self.configurations.iter().map(|configuration| configuration.state).collect();
-            states.sort_unstable();
-            states.dedup();
-            states.truncate(4);
-            let states: Vec<String> = states.iter().map(describe).collect();
-            let call = self.atoms[atom].call;
-            let what = format!("nothing explains {call}; the state could be {}", states.join(" or "));
-            return Err(self.violation(Kind::NotLinearizable, call, what));
+            return Err(self.unexplained(self.atoms[atom].call));
         }
         self.pending[bit] = None;
         self.configurations = kept.into_iter().collect();
@@ -189,110 +190,50 @@ impl<'a> Search<'a> {
     }
 
     /// The configurations with one more effect in place.
-    fn after_one_more(&self, from: &Configuration) -> Vec<Configuration> {
+    fn after_one_more(&self, from: &Configuration<M::State>) -> Vec<Configuration<M::State>> {
         let mut after = Vec::new();
-        for (bit, pending) in self.pending.iter().enumerate() {
-            let Some(index) = *pending else { continue };
-            if from.placed & (1 << bit) != 0 || !self.has_effect(index) {
-                continue;
-            }
-            for (reply, state) in self.model.possible(&from.state, self.atoms[index].call) {
-                if reply == Reply::Done {
-                    after.push(self.with_all_that_fit(Configuration { state, placed: from.placed | 1 << bit }));
-                }
+        for (bit, atom) in self.open(from.placed) {
+            if atom.has_effect {
+                let states = self.model.after(&from.state, atom.call, &atom.claim).into_iter();
+                after.extend(states.map(|state| self.with_all_that_fit(state, from.placed | 1 << bit)));
             }
         }
         after
     }
 
     /// Places every pending atom without effect that fits the state.
-    fn with_all_that_fit(&self, mut configuration: Configuration) -> Configuration {
-        for (bit, pending) in self.pending.iter().enumerate() {
-            let Some(index) = *pending else { continue };
-            let open = configuration.placed & (1 << bit) == 0 && !self.has_effect(index);
-            if open && fits(self.model, &self.atoms[index], &configuration.state) {
-                configuration.placed |= 1 << bit;
+    fn with_all_that_fit(&self, state: M::State, mut placed: u128) -> Configuration<M::State> {
+        for (bit, atom) in self.open(placed) {
+            if !atom.has_effect && !self.model.after(&state, atom.call, &atom.claim).is_empty() {
+                placed |= 1 << bit;
             }
         }
-        configuration
+        Configuration { state, placed }
     }
 
-    fn has_effect(&self, atom: usize) -> bool {
-        let Atom { call, what } = &self.atoms[atom];
-        what.has_effect(call)
+    /// The pending atoms that are not placed yet.
+    fn open(&self, placed: u128) -> impl Iterator<Item = (usize, &Atom<'_, M::Claim>)> {
+        let pending = self.pending.iter().enumerate();
+        pending
+            .filter(move |(bit, _)| placed & (1 << bit) == 0)
+            .filter_map(|(bit, pending)| Some((bit, &self.atoms[(*pending)?])))
+    }
+
+    fn unexplained(&self, call: &Call) -> Violation {
+        let states = self.configurations.iter().map(|configuration| format!("{:?}", configuration.state));
+        let mut states: Vec<String> = states.collect();
+        states.sort_unstable();
+        states.dedup();
+        states.truncate(4);
+        let what = format!("nothing explains {call}; the state could be {}", states.join(" or "));
+        self.violation(Kind::NotLinearizable, call, what)
     }
 
     fn violation(&self, kind: Kind, call: &Call, what: String) -> Violation {
         let end = call.ended().unwrap_or(u64::MAX);
-        let concerns = |other: &&Call| {
-            other.began < end
-                && (other.container == self.container || matches!(other.deed, Deed::ListContainers { .. }))
-        };
-        let before: Vec<&Call> = self.history.calls().iter().filter(concerns).collect();
+        let mut before: Vec<&Call> = self.atoms.iter().map(|atom| atom.call).filter(|call| call.began < end).collect();
+        before.dedup_by_key(|call| call.id);
         let before = before[before.len().saturating_sub(40)..].iter().map(|call| call.to_string()).collect();
         Violation { kind, what, before }
     }
 }
-
-/// Is the answer of this atom, which changes nothing, right in this state?
-fn fits(model: &Model<'_>, atom: &Atom<'_>, state: &State) -> bool {
-    match &atom.what {
-        What::Answered(reply) => model.possible(state, atom.call).iter().any(|(possible, _)| possible == reply),
-        What::Blob { blob, shown } => state.container.is_some() && state.blobs[*blob].value() == *shown,
-        What::OneOf(blobs) => blobs.iter().any(|blob| state.blobs[*blob].is_there),
-        What::Found => state.container.is_some(),
-        What::Container(shown) => state.container == *shown,
-        What::Perhaps => false,
-    }
-}
-
-/// What a call claims about this container.
-fn atoms<'a>(call: &'a Call, container: usize) -> Vec<Atom<'a>> {
-    let here = call.container == container;
-    let claims = match (&call.outcome, &call.deed) {
-        (Outcome::Answered { reply: Reply::ContainersListed(rows), .. }, _) => {
-            let row = rows.iter().find(|row| row.index == container);
-            vec![What::Container(row.map(|row| row.value))]
-        }
-        _ if !here => Vec::new(),
-        (Outcome::Answered { reply: Reply::Listed(listed), .. }, Deed::List { prefix, delimiter, .. }) => {
-            listing_claims(listed, prefix, *delimiter)
-        }
-        (Outcome::Answered { reply, .. }, _) => vec![What::Answered(reply.clone())],
-        (Outcome::Unknown | Outcome::Open, deed) if deed.writes() => vec![What::Perhaps],
-        _ => Vec::new(),
-    };
-    claims.into_iter().map(|what| Atom { call, what }).collect()
-}
-
-fn listing_claims(listed: &Listed, prefix: &str, delimiter: bool) -> Vec<What> {
-    let mut claims = vec![What::Found];
-    let below = |prefix: &str| (0..BLOBS.len()).filter(|blob| BLOBS[*blob].starts_with(prefix)).collect::<Vec<_>>();
-    for shown in &listed.prefixes {
-        claims.push(What::OneOf(below(shown)));
-    }
-    for blob in below(prefix) {
-        let collapsed = delimiter && BLOBS[blob][prefix.len()..].contains('/');
-        let row = listed.rows.iter().find(|row| row.index == blob);
-        let hidden = collapsed && listed.prefixes.iter().any(|shown| BLOBS[blob].starts_with(shown.as_str()));
-        if !hidden {
-            claims.push(What::Blob { blob, shown: row.map(|row| row.value) });
-        }
-    }
-    claims
-}
-
-fn describe(state: &State) -> String {
-    let Some(container) = state.container else { return "no container".into() };
-    let mut text = format!("{{container #{container}");
-    for (name, blob) in BLOBS.iter().zip(state.blobs) {
-        if let Some(value) = blob.value() {
-            text.push_str(&format!(", {name} #{value}"));
-        }
-    }
-    text.push('}');
-    text
-}
-
-#[cfg(test)]
-mod tests;

@@ -7,6 +7,7 @@
 //!    is ready and nobody waits for steps does tokio's time move, to the next timer. So a time-out strikes where a request really
 //!    is stuck, and nowhere else.
 //! 4. A task can be dropped where it stands, from outside: that is what a crash does to it.
+//! 5. What a task begins through a `Spawner` is of its family. Whoever began the family is told when the last of it is over.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -17,6 +18,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
+
+use engine::BoxFuture;
 
 use super::chance::Chance;
 
@@ -30,6 +33,8 @@ struct Inner {
     ready: Arc<Mutex<Ready>>,
     chance: RefCell<Chance>,
     tasks_made: Cell<TaskId>,
+    /// What the task at hand has begun.
+    begun: Spawner,
     pace: Pace,
     steps_max: u64,
 }
@@ -37,6 +42,31 @@ struct Inner {
 struct Task {
     future: Pin<Box<dyn Future<Output = ()>>>,
     waker: Arc<TaskWaker>,
+    family: Option<Rc<Family>>,
+}
+
+/// Tasks of one origin. The first one's id is the family's.
+struct Family {
+    id: TaskId,
+    over: Cell<Option<Box<dyn FnOnce()>>>,
+}
+
+impl Drop for Family {
+    fn drop(&mut self) {
+        if let Some(over) = self.over.take() {
+            over();
+        }
+    }
+}
+
+/// For code that runs under any executor, and begins tasks while it runs.
+#[derive(Clone, Default)]
+pub struct Spawner(Arc<Mutex<Vec<BoxFuture<'static, ()>>>>);
+
+impl Spawner {
+    pub fn spawn(&self, task: BoxFuture<'static, ()>) {
+        lock(&self.0).push(task);
+    }
 }
 
 #[derive(Default)]
@@ -84,6 +114,7 @@ impl Executor {
             ready: Arc::default(),
             chance: RefCell::new(chance),
             tasks_made: Cell::new(0),
+            begun: Spawner::default(),
             pace: Pace::default(),
             steps_max,
         }))
@@ -93,19 +124,50 @@ impl Executor {
         self.0.pace.clone()
     }
 
+    pub fn spawner(&self) -> Spawner {
+        self.0.begun.clone()
+    }
+
     pub fn spawn(&self, future: impl Future<Output = ()> + 'static) -> TaskId {
-        let id = self.0.tasks_made.get() + 1;
-        self.0.tasks_made.set(id);
-        let waker = Arc::new(TaskWaker { id, is_ready: AtomicBool::new(false), ready: self.0.ready.clone() });
-        self.0.tasks.borrow_mut().insert(id, Task { future: Box::pin(future), waker: waker.clone() });
-        waker.wake();
+        let id = self.next_id();
+        self.add(id, Box::pin(future), None);
         id
+    }
+
+    /// `over` is called when the task and all that it began have ended, or were dropped.
+    pub fn spawn_family(&self, future: impl Future<Output = ()> + 'static, over: impl FnOnce() + 'static) -> TaskId {
+        let id = self.next_id();
+        let family = Rc::new(Family { id, over: Cell::new(Some(Box::new(over))) });
+        self.add(id, Box::pin(future), Some(family));
+        id
+    }
+
+    fn next_id(&self) -> TaskId {
+        self.0.tasks_made.set(self.0.tasks_made.get() + 1);
+        self.0.tasks_made.get()
+    }
+
+    fn add(&self, id: TaskId, future: Pin<Box<dyn Future<Output = ()>>>, family: Option<Rc<Family>>) {
+        let waker = Arc::new(TaskWaker { id, is_ready: AtomicBool::new(false), ready: self.0.ready.clone() });
+        self.0.tasks.borrow_mut().insert(id, Task { future, waker: waker.clone(), family });
+        waker.wake();
     }
 
     /// Drops the task where it stands. One that has ended already is no matter.
     pub fn drop_task(&self, id: TaskId) {
         let task = self.0.tasks.borrow_mut().remove(&id);
         drop(task); // after the borrow: what it drops may wake others
+    }
+
+    /// The same for all of a family.
+    pub fn drop_family(&self, family: TaskId) {
+        let is_meant = |task: &Task| task.family.as_ref().is_some_and(|own| own.id == family);
+        let dropped: Vec<Task> = {
+            let mut tasks = self.0.tasks.borrow_mut();
+            let ids: Vec<TaskId> = tasks.iter().filter(|(_, task)| is_meant(task)).map(|(id, _)| *id).collect();
+            ids.iter().filter_map(|id| tasks.remove(id)).collect()
+        };
+        drop(dropped); // after the borrow, as above
     }
 
     /// Runs `main` and whatever it spawns until `main` ends; `before_step` is called with the number of each step. What is left
@@ -154,7 +216,11 @@ impl Executor {
             let Some(mut task) = self.0.tasks.borrow_mut().remove(&id) else { continue };
             task.waker.is_ready.store(false, Ordering::Relaxed);
             let waker = Waker::from(task.waker.clone());
-            match task.future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            let polled = task.future.as_mut().poll(&mut Context::from_waker(&waker));
+            for begun in std::mem::take(&mut *lock(&self.0.begun.0)) {
+                self.add(self.next_id(), begun, task.family.clone());
+            }
+            match polled {
                 Poll::Pending => {
                     self.0.tasks.borrow_mut().insert(id, task);
                 }
@@ -290,6 +356,28 @@ mod tests {
             }
         };
         assert_eq!(executor.run(circles, |_| {}), Err(Stuck::Livelock));
+    }
+
+    #[test]
+    fn a_family_is_over_with_its_last_task() {
+        for crashes in [false, true] {
+            let executor = Executor::new(Chance::from_seed(1), 1000);
+            let (own, pace, over) = (executor.clone(), executor.pace(), Rc::new(Cell::new(false)));
+            let (is_over, spawner, slow) = (over.clone(), executor.spawner(), pace.clone());
+            let main = async move {
+                let began = async move { spawner.spawn(Box::pin(async move { slow.steps(100).await })) };
+                let family = own.spawn_family(began, move || is_over.set(true));
+                pace.steps(50).await;
+                assert!(!over.get(), "what it began goes on");
+                if crashes {
+                    own.drop_family(family)
+                } else {
+                    pace.steps(100).await
+                }
+                assert!(over.get());
+            };
+            assert!(executor.run(main, |_| {}).is_ok());
+        }
     }
 
     #[test]

@@ -13,25 +13,37 @@ use engine::memory::MemoryEngine;
 use engine::memory::shared::SharedMemory;
 use engine::{Engine, GroupRange, ScanStart};
 use env::{Clock, ScriptedClock, ScriptedIds, Timestamp};
+use tokio::sync::oneshot;
 
 use super::broken::{Breakage, BrokenEngine};
 use super::chance::Chance;
 use super::check::{Violation, check};
 use super::client;
+use super::containers::{self, BLOBS, CONTAINERS, Condition, What};
 use super::executor::{Executor, Pace, Stuck};
-use super::faulty::{Faults, FaultyEngine, Struck};
+use super::faulty::{Faults, FaultyEngine};
 use super::gateway::Gateway;
-use super::history::{BLOBS, CONTAINERS, CallId, Condition, Deed, History, Outcome, Reply};
-use super::model::Rules;
+use super::history::{CallId, Deed, History};
 use super::panics;
-use super::plan::Plan;
+use super::plan::{Plan, Subject};
+use super::summary::{Summary, summarize};
 use super::wire::Manner;
-use super::workload::Seen;
+use super::{blob, file, queue, smb, table};
 use crate::request::ACCOUNT;
-use crate::{AccountSas, Request};
+use crate::{AccountSas, Answer, Request};
 
 /// Far more steps than any deed needs, however slow the engine.
 const STEPS_PER_OPERATION_MAX: u64 = 20_000;
+
+/// What the clients of each service know together.
+#[derive(Default)]
+pub struct Seen {
+    pub containers: containers::workload::Seen,
+    pub blob: blob::Seen,
+    pub queue: queue::Seen,
+    pub table: table::Seen,
+    pub file: file::Seen,
+}
 
 /// What all actors of a run share.
 pub struct Sim {
@@ -43,15 +55,18 @@ pub struct Sim {
     pub seen: RefCell<Seen>,
     /// A signature for all requests, as query parameters.
     pub sas: Vec<(String, String)>,
+    runs_fast: bool,
     /// Faults, crashes and bad manners come only while this is true.
     pub stormy: Cell<bool>,
     operations_left: Cell<u64>,
     cut: RefCell<HashSet<CallId>>,
     complaints: RefCell<Vec<String>>,
+    /// What the servers said they could not do.
+    failures: RefCell<Vec<String>>,
     /// By `Manner::index`.
     pub manners: Cell<[u64; Manner::KINDS]>,
-    crashes: Cell<u64>,
-    jumps: Cell<u64>,
+    pub crashes: Cell<u64>,
+    pub jumps: Cell<u64>,
     /// Old deletions that nobody finished.
     tombstones_left: Cell<usize>,
 }
@@ -77,6 +92,21 @@ impl Sim {
         }
     }
 
+    pub fn clock(&self, gateway: usize) -> Arc<ScriptedClock> {
+        self.gateways.borrow()[gateway].clock.clone()
+    }
+
+    pub fn set_clock(&self, gateway: usize, to: Timestamp) {
+        self.clock(gateway).set(to);
+        let (start, ticks) = (start().ticks(), to.ticks());
+        let right = match (self.runs_fast, ticks >= start) {
+            (false, _) => ticks,
+            (true, true) => start + (ticks - start) / 10,
+            (true, false) => start - (start - ticks) / 10,
+        };
+        self.history.borrow_mut().set_clock(gateway, right);
+    }
+
     /// This call's body never arrived whole: it cannot have had an effect.
     pub fn cut(&self, call: CallId) {
         self.cut.borrow_mut().insert(call);
@@ -92,6 +122,22 @@ impl Sim {
         self.manners.set(manners);
     }
 
+    /// A server failed. One that others always overtake may say so.
+    pub fn note_failure(&self, call: CallId, answer: &Answer) {
+        if self.plan.gateways == 1 || answer.code() != "OperationTimedOut" {
+            self.failures.borrow_mut().push(format!("call #{call}: {} {}", answer.status, answer.text()));
+        }
+    }
+
+    /// The same over SMB.
+    pub fn note_storage_failure(&self, call: CallId, status: u32) {
+        self.failures.borrow_mut().push(format!("call #{call}: {status:08X}"));
+    }
+
+    pub fn note_refused_connection(&self, why: String) {
+        self.failures.borrow_mut().push(why);
+    }
+
     /// Something is wrong that the history has no place for.
     pub fn complain(&self, call: CallId, what: String) {
         self.complaints.borrow_mut().push(format!("call #{call}: {what}"));
@@ -105,63 +151,12 @@ pub struct Settings {
     pub breakage: Option<Breakage>,
     /// Instead of what the plan says.
     pub gateways: Option<usize>,
-    pub rules: Option<Rules>,
-    /// Each gateway has a handle of its own on an engine whose views move.
-    pub is_shared: bool,
+    pub only: Option<Subject>,
 }
 
 impl Settings {
     pub fn new(seed: u64, operations: u64) -> Settings {
-        Settings { seed, operations, breakage: None, gateways: None, rules: None, is_shared: false }
-    }
-}
-
-/// What a right run was like.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Summary {
-    /// Of the whole history, and of how it came about.
-    pub digest: u64,
-    pub calls: u64,
-    /// Writes that were acknowledged.
-    pub done: u64,
-    /// Reads that showed a value.
-    pub shown: u64,
-    pub not_found: u64,
-    pub steps: u64,
-    pub crashes: u64,
-    pub jumps: u64,
-    pub unknown: u64,
-    /// Calls that taught nothing: cut, unheard reads, dates refused after the clock jumped.
-    pub nothing: u64,
-    pub conditions_met: u64,
-    pub conditions_unmet: u64,
-    pub listed_rows: u64,
-    /// Exchanges that were patient and answered, asked first and were done, were left, were cut.
-    pub manners: [u64; Manner::KINDS],
-    pub struck: Struck,
-}
-
-impl Summary {
-    pub fn add(&mut self, other: &Summary) {
-        self.digest = self.digest.rotate_left(1) ^ other.digest;
-        self.calls += other.calls;
-        self.done += other.done;
-        self.shown += other.shown;
-        self.not_found += other.not_found;
-        self.steps += other.steps;
-        self.crashes += other.crashes;
-        self.jumps += other.jumps;
-        self.unknown += other.unknown;
-        self.nothing += other.nothing;
-        self.conditions_met += other.conditions_met;
-        self.conditions_unmet += other.conditions_unmet;
-        self.listed_rows += other.listed_rows;
-        (0..Manner::KINDS).for_each(|kind| self.manners[kind] += other.manners[kind]);
-        self.struck.faults += other.struck.faults;
-        self.struck.applied_in_secret += other.struck.applied_in_secret;
-        self.struck.invented_conflicts += other.struck.invented_conflicts;
-        self.struck.real_conflicts += other.struck.real_conflicts;
-        self.struck.fenced += other.struck.fenced;
+        Settings { seed, operations, breakage: None, gateways: None, only: None }
     }
 }
 
@@ -172,7 +167,7 @@ pub enum Problem {
     /// Somebody panicked, and one request paid for it.
     Panicked,
     /// A 500 in a run without a fault.
-    FailedWithoutFault,
+    FailedWithoutFault(String),
     Complaint(String),
     /// When everything was deleted, so many extents or tombstones were left.
     Leaked {
@@ -193,7 +188,7 @@ impl fmt::Display for Failure {
             Problem::Violation(violation) => writeln!(f, "{violation}")?,
             problem => writeln!(f, "{problem:?}")?,
         }
-        let Settings { seed, operations, gateways, rules, breakage, is_shared } = &self.settings;
+        let Settings { seed, operations, gateways, breakage, only } = &self.settings;
         writeln!(
             f,
             "Seed {seed}{}. Again:",
@@ -203,42 +198,56 @@ impl fmt::Display for Failure {
         if let Some(gateways) = gateways {
             write!(f, " --gateways {gateways}")?;
         }
-        if *is_shared {
-            write!(f, " --shared")?;
+        if let Some(subject) = only {
+            write!(f, " --only {subject:?}")?;
         }
-        if rules.is_some() { write!(f, " --strict") } else { Ok(()) }
+        Ok(())
     }
 }
 
 pub fn run(settings: &Settings) -> Result<Summary, Box<Failure>> {
+    play(settings).1
+}
+
+/// The same, with all that was said.
+pub fn play(settings: &Settings) -> (History, Result<Summary, Box<Failure>>) {
+    let history = Rc::default();
+    let outcome = run_into(settings, &history);
+    (history.take(), outcome)
+}
+
+fn run_into(settings: &Settings, history: &Rc<RefCell<History>>) -> Result<Summary, Box<Failure>> {
     let (seed, operations) = (settings.seed, settings.operations);
     let fail = |problem| Err(Box::new(Failure { settings: settings.clone(), problem }));
     let panics_before = panics::count();
 
     let mut chance = Chance::from_seed(seed);
     let mut plan = Plan::from(&mut chance.fork());
-    plan.gateways = settings.gateways.unwrap_or(plan.gateways);
-    let rules = settings.rules.unwrap_or(plan.rules());
+    plan.set_gateways(settings.gateways.unwrap_or(plan.gateways));
+    if let Some(subject) = settings.only {
+        plan.only(subject);
+    }
+    if settings.breakage == Some(Breakage::ServesSharesTwice) {
+        plan.serve_shares_twice();
+    }
     let executor = Executor::new(chance.fork(), (operations + 100) * STEPS_PER_OPERATION_MAX);
     let pace = executor.pace();
     let memory = MemoryEngine::new();
-    let mut store: Arc<dyn Engine> = Arc::new(memory.clone());
-    if let Some(how) = settings.breakage {
-        store = Arc::new(BrokenEngine::new(store, how, pace.clone(), chance.fork()));
-    }
-    let engine = FaultyEngine::new(store, chance.fork(), pace.clone(), plan.faults);
+    let engine = FaultyEngine::new(Arc::new(memory.clone()), chance.fork(), pace.clone(), plan.faults);
     let sim = Rc::new(Sim {
         plan,
         executor: executor.clone(),
         pace,
-        history: Rc::default(),
+        history: history.clone(),
         gateways: RefCell::default(),
         seen: RefCell::default(),
         sas: account_sas(),
-        stormy: Cell::new(true),
+        runs_fast: settings.breakage == Some(Breakage::RunsFast),
+        stormy: Cell::new(false),
         operations_left: Cell::new(operations),
         cut: RefCell::default(),
         complaints: RefCell::default(),
+        failures: RefCell::default(),
         manners: Cell::default(),
         crashes: Cell::default(),
         jumps: Cell::default(),
@@ -246,7 +255,8 @@ pub fn run(settings: &Settings) -> Result<Summary, Box<Failure>> {
     });
 
     let mut weather = Weather::new(&sim, chance.fork());
-    let scenario = scenario(sim.clone(), engine.clone(), memory.clone(), settings.is_shared, chance.fork());
+    let store = Store { memory: memory.clone(), faulty: engine.clone(), breakage: settings.breakage };
+    let scenario = scenario(sim.clone(), store, chance.fork());
     let ran = executor.run(scenario, |step| weather.change(&sim, step));
     sim.gateways.take();
 
@@ -257,7 +267,7 @@ pub fn run(settings: &Settings) -> Result<Summary, Box<Failure>> {
     if let Some(complaint) = sim.complaints.borrow().first() {
         return fail(Problem::Complaint(complaint.clone()));
     }
-    if let Err(violation) = check(&history, rules) {
+    if let Err(violation) = check(&history) {
         return fail(Problem::Violation(violation));
     }
     let steps = match ran {
@@ -266,10 +276,9 @@ pub fn run(settings: &Settings) -> Result<Summary, Box<Failure>> {
     };
     let struck = engine.struck();
     let summary = summarize(&sim, &history, steps, struck);
-    let failed = |outcome: &Outcome| *outcome == Outcome::Unknown;
-    let answered_unknown = history.calls().iter().any(|call| failed(&call.outcome) && call.answered.is_some());
-    if struck.faults == 0 && settings.breakage.is_none() && answered_unknown {
-        return fail(Problem::FailedWithoutFault);
+    let failure = sim.failures.borrow().first().cloned().filter(|_| struck.faults == 0 && settings.breakage.is_none());
+    if let Some(failure) = failure {
+        return fail(Problem::FailedWithoutFault(failure));
     }
     let (extents, tombstones) = (memory.extents(), sim.tombstones_left.get());
     if extents > 0 || tombstones > 0 {
@@ -278,40 +287,79 @@ pub fn run(settings: &Settings) -> Result<Summary, Box<Failure>> {
     Ok(summary)
 }
 
+fn start() -> Timestamp {
+    Timestamp::parse_iso8601("2026-01-02T03:04:05Z").expect("well formed")
+}
+
+/// A clock further away than this jumps back. Staged blocks and messages are kept for a week, and this is less.
+const ASTRAY_SECONDS_MAX: u64 = 2 * 86_400;
+
 /// Lasts for all clocks of a run. Clients sign with it, because signing every request would take a third of the time of a run.
 fn account_sas() -> Vec<(String, String)> {
     let sas = AccountSas { expiry: "2999-01-01T00:00:00Z".into(), ..AccountSas::all(Timestamp::UNIX_EPOCH) };
     Request::new("GET ").with_sas(sas.parameters()).query
 }
 
-/// The clients' whole life, and what is found after it.
-async fn scenario(sim: Rc<Sim>, engine: FaultyEngine, memory: MemoryEngine, is_shared: bool, mut chance: Chance) {
-    let ids = Arc::new(ScriptedIds::default());
-    let start = Timestamp::parse_iso8601("2026-01-02T03:04:05Z").expect("well formed");
-    let gateway = |start| {
-        let clock = ScriptedClock::at(start);
-        let engine = match is_shared {
-            true => engine.over(Arc::new(SharedMemory::new(memory.clone()))),
-            false => engine.clone(),
+/// What is stored, and what stands between it and the gateways.
+struct Store {
+    memory: MemoryEngine,
+    faulty: FaultyEngine,
+    breakage: Option<Breakage>,
+}
+
+impl Store {
+    /// A gateway's own handle on it: views move where others write, too.
+    fn handle(&self, sim: &Sim, chance: &mut Chance) -> Arc<dyn Engine> {
+        let mut handle: Arc<dyn Engine> = match sim.plan.gateways {
+            1 => Arc::new(self.memory.clone()),
+            _ => Arc::new(SharedMemory::new(self.memory.clone())),
         };
-        let gateway = Gateway::new(Arc::new(engine), clock, ids.clone(), sim.executor.clone(), sim.history.clone());
+        if let Some(how) = self.breakage {
+            handle = Arc::new(BrokenEngine::new(handle, how, sim.pace.clone(), chance.fork()));
+        }
+        Arc::new(self.faulty.over(handle))
+    }
+}
+
+/// The clients' whole life, and what is found after it.
+async fn scenario(sim: Rc<Sim>, store: Store, mut chance: Chance) {
+    let ids = Arc::new(ScriptedIds::default());
+    let start = start();
+    let mut handles = chance.fork();
+    let mut add_gateway = |start| {
+        let clock = ScriptedClock::at(start);
+        let gateway = Gateway::new(
+            store.handle(&sim, &mut handles),
+            clock,
+            ids.clone(),
+            sim.executor.clone(),
+            sim.history.clone(),
+        );
         gateway.start();
-        gateway
+        let index = sim.gateways.borrow().len();
+        sim.gateways.borrow_mut().push(gateway);
+        sim.set_clock(index, start);
     };
+    store.faulty.set_faults(Faults::NONE);
     for _ in 0..sim.plan.gateways {
         // The machines' clocks are some seconds apart.
-        sim.gateways.borrow_mut().push(gateway(start.plus_seconds(chance.below(5))));
+        add_gateway(start.plus_seconds(chance.below(5)));
     }
+    let first = sim.find_gateway(&mut chance).await;
+    for what in PREPARED {
+        client::perform(&sim, &mut chance, 0, first, Deed::Prepare(what)).await;
+    }
+    store.faulty.set_faults(sim.plan.faults);
+    sim.stormy.set(true);
 
     let mut lives = Vec::new();
     for number in 1..=sim.plan.clients {
-        let (ends, end) = tokio::sync::oneshot::channel::<()>();
         let life = client::live(sim.clone(), number, chance.fork());
-        sim.executor.spawn(async move {
-            life.await;
-            drop(ends);
-        });
-        lives.push(end);
+        lives.push(begin(&sim, life));
+    }
+    for number in 1..=sim.plan.smb_clients {
+        let life = smb::client::live(sim.clone(), sim.plan.clients + number, chance.fork());
+        lives.push(begin(&sim, life));
     }
     for end in lives {
         let _ = end.await; // it only ever ends by being dropped
@@ -327,35 +375,68 @@ async fn scenario(sim: Rc<Sim>, engine: FaultyEngine, memory: MemoryEngine, is_s
         sim.pace.steps(20).await;
     }
     old.iter().for_each(|gateway| gateway.crash());
-    engine.set_faults(Faults::NONE);
+    store.faulty.set_faults(Faults::NONE);
     // The last clock may be behind all others.
-    sim.gateways.borrow_mut().push(gateway(start));
+    add_gateway(start);
     let last = sim.find_gateway(&mut chance).await;
     take_stock(&sim, &mut chance, last).await;
     for container in 0..CONTAINERS.len() {
-        client::perform(&sim, &mut chance, 0, last, container, Deed::DeleteContainer(Condition::None)).await;
+        let deed = containers::Deed { container, what: What::DeleteContainer(Condition::None) };
+        client::perform(&sim, &mut chance, 0, last, Deed::Container(deed)).await;
     }
-    take_stock(&sim, &mut chance, last).await;
+    for what in REMOVED {
+        client::perform(&sim, &mut chance, 0, last, Deed::Prepare(what)).await;
+    }
     sim.gateways.take().iter().for_each(|gateway| gateway.crash());
 
     let group = partition::key::directory_group(Service::Blob, &AccountName::parse(ACCOUNT).expect("a right name"));
     let family = partition::key::directory::TOMBSTONE;
     let everything = GroupRange { group, family, start: ScanStart::AtPartition(Bytes::new()), before_partition: None };
-    let left = memory.scan(&everything, 1000).await.expect("the memory engine does not fail");
+    let left = store.memory.scan(&everything, 1000).await.expect("the memory engine does not fail");
     sim.tombstones_left.set(left.rows.len());
 }
 
+/// What is handed back ends with the life.
+fn begin(sim: &Sim, life: impl Future<Output = ()> + 'static) -> oneshot::Receiver<()> {
+    let (ends, end) = oneshot::channel();
+    sim.executor.spawn(async move {
+        life.await;
+        drop(ends);
+    });
+    end
+}
+
+/// What the clients find, and what is taken away in the end.
+const PREPARED: [&str; 5] = [
+    "blob PUT works?restype=container",
+    "queue PUT orders",
+    "table POST Tables",
+    "file PUT docs?restype=share",
+    "file PUT docs/d?restype=directory",
+];
+const REMOVED: [&str; 4] = [
+    "blob DELETE works?restype=container",
+    "queue DELETE orders",
+    "table DELETE Tables('ledger')",
+    "file DELETE docs?restype=share",
+];
+
 /// Reads everything there is, so that nothing that was lost stays unnoticed.
 async fn take_stock(sim: &Rc<Sim>, chance: &mut Chance, gateway: usize) {
-    client::perform(sim, chance, 0, gateway, 0, Deed::ListContainers { page: 5000 }).await;
+    let of_container = |container, what| Deed::Container(containers::Deed { container, what });
+    let mut deeds = vec![of_container(0, What::ListContainers { page: 5000 })];
     for container in 0..CONTAINERS.len() {
-        client::perform(sim, chance, 0, gateway, container, Deed::GetContainer).await;
-        let list = Deed::List { prefix: "", delimiter: false, page: 5000 };
-        client::perform(sim, chance, 0, gateway, container, list).await;
-        for blob in 0..BLOBS.len() {
-            let get = Deed::Get { blob, range: None, condition: Condition::None };
-            client::perform(sim, chance, 0, gateway, container, get).await;
-        }
+        deeds.push(of_container(container, What::GetContainer));
+        deeds.push(of_container(container, What::List { prefix: "", delimiter: false, page: 5000 }));
+        let get = |blob| of_container(container, What::Get { blob, range: None, condition: Condition::None });
+        deeds.extend((0..BLOBS.len()).map(get));
+    }
+    deeds.extend(blob::stock().map(Deed::Blob));
+    deeds.extend(queue::stock().map(Deed::Queue));
+    deeds.extend(table::stock().map(Deed::Table));
+    deeds.extend(file::stock().map(Deed::File));
+    for deed in deeds {
+        client::perform(sim, chance, 0, gateway, deed).await;
     }
 }
 
@@ -385,7 +466,8 @@ impl Weather {
         if gateways.is_empty() {
             return;
         }
-        let gateway = self.chance.pick(&gateways);
+        let index = self.chance.index(gateways.len());
+        let gateway = &gateways[index];
         if step >= self.next_crash {
             self.next_crash = Self::after(&mut self.chance, step, sim.plan.crash_every_steps);
             sim.crashes.set(sim.crashes.get() + 1);
@@ -398,44 +480,9 @@ impl Weather {
             let now = gateway.clock.now();
             let seconds = *self.chance.pick(&[1, 30, 30, 3_600, 86_400]);
             let seconds = self.chance.between(1, seconds);
-            let forward = self.chance.below(2) == 0;
-            gateway.clock.set(if forward { now.plus_seconds(seconds) } else { now.minus_seconds(seconds) });
+            let (early, late) = (start().minus_seconds(ASTRAY_SECONDS_MAX), start().plus_seconds(ASTRAY_SECONDS_MAX));
+            let forward = now < early || now < late && self.chance.below(2) == 0;
+            sim.set_clock(index, if forward { now.plus_seconds(seconds) } else { now.minus_seconds(seconds) });
         }
     }
-}
-
-fn summarize(sim: &Sim, history: &History, steps: u64, struck: Struck) -> Summary {
-    let mut summary = Summary {
-        digest: history.digest().rotate_left(7) ^ steps ^ struck.faults.rotate_left(32),
-        calls: history.calls().len() as u64,
-        steps,
-        crashes: sim.crashes.get(),
-        jumps: sim.jumps.get(),
-        manners: sim.manners.get(),
-        struck,
-        ..Summary::default()
-    };
-    for call in history.calls() {
-        let conditional = match call.deed {
-            Deed::Put { condition, .. } | Deed::SetContainerMetadata(condition) => condition != Condition::None,
-            _ => false,
-        };
-        match &call.outcome {
-            Outcome::Unknown => summary.unknown += 1,
-            Outcome::Nothing => summary.nothing += 1,
-            Outcome::Answered { reply, .. } => match reply {
-                Reply::Done => {
-                    summary.done += 1;
-                    summary.conditions_met += u64::from(conditional);
-                }
-                Reply::Shown(_) => summary.shown += 1,
-                Reply::BlobNotFound | Reply::ContainerNotFound => summary.not_found += 1,
-                Reply::ConditionNotMet | Reply::BlobAlreadyExists => summary.conditions_unmet += 1,
-                Reply::Listed(listed) => summary.listed_rows += listed.rows.len() as u64,
-                _ => {}
-            },
-            Outcome::Open | Outcome::Wrong(_) => {}
-        }
-    }
-    summary
 }

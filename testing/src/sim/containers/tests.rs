@@ -2,20 +2,18 @@
 //! deed, and the answer. Rows count from 1, which is also the number of the value they write; `e2` is an ETag.
 
 use super::*;
-use crate::sim::history::{Condition, Row};
-
-const STRICT: Rules = Rules { etags_unique: true };
+use crate::sim::check::{Kind, check as check_all};
 
 #[track_caller]
 fn accepts(rows: &str) {
-    if let Err(violation) = check(&history(rows), STRICT) {
+    if let Err(violation) = check_all(&history(rows)) {
         panic!("a right history was refused:\n{violation}");
     }
 }
 
 #[track_caller]
 fn rejects(kind: Kind, rows: &str) {
-    match check(&history(rows), STRICT) {
+    match check_all(&history(rows)) {
         Ok(()) => panic!("a wrong history was accepted"),
         Err(violation) => assert_eq!(violation.kind, kind, "{violation}"),
     }
@@ -324,36 +322,37 @@ fn parse(id: u32, row: &str) -> Option<Call> {
         ["if-none-match", etag] => Condition::IfNoneMatch(number(etag, "e")?),
         _ => Condition::None,
     };
-    let deed = match verb {
-        "create" => Deed::CreateContainer,
-        "get-container" => Deed::GetContainer,
-        "set-metadata" => Deed::SetContainerMetadata(condition),
-        "delete-container" => Deed::DeleteContainer(condition),
-        "put" => Deed::Put { blob: blob?, bytes: 100, condition },
-        "get" => Deed::Get { blob: blob?, range: None, condition },
-        "head" => Deed::Head { blob: blob?, condition },
-        "delete" => Deed::Delete { blob: blob?, condition },
-        "list" => Deed::List { prefix: "", delimiter: rest == ["/"], page: 5 },
+    let what = match verb {
+        "create" => What::CreateContainer,
+        "get-container" => What::GetContainer,
+        "set-metadata" => What::SetContainerMetadata(condition),
+        "delete-container" => What::DeleteContainer(condition),
+        "put" => What::Put { blob: blob?, bytes: 100, condition },
+        "get" => What::Get { blob: blob?, range: None, condition },
+        "head" => What::Head { blob: blob?, condition },
+        "delete" => What::Delete { blob: blob?, condition },
+        "list" => What::List { prefix: "", delimiter: rest == ["/"], page: 5 },
         _ => return None,
     };
     let words: Vec<&str> = right.split_whitespace().collect();
     let etag = words.last().and_then(|word| number(word, "e"));
-    let answered = |reply| Outcome::Answered { reply, etag };
+    let answered = |said| Outcome::Answered(history::Reply::Container(Reply { said, etag }));
     let outcome = match *words.first()? {
-        "done" => answered(Reply::Done),
-        "shown" => answered(Reply::Shown(words.get(1)?.parse().ok()?)),
-        "unmet" => answered(Reply::ConditionNotMet),
-        "not-modified" => answered(Reply::NotModified),
-        "no-blob" => answered(Reply::BlobNotFound),
-        "no-container" => answered(Reply::ContainerNotFound),
-        "blob-exists" => answered(Reply::BlobAlreadyExists),
-        "rows" => answered(Reply::Listed(listed(&words[1..])?)),
+        "done" => answered(Said::Done),
+        "shown" => answered(Said::Shown(words.get(1)?.parse().ok()?)),
+        "unmet" => answered(Said::ConditionNotMet),
+        "not-modified" => answered(Said::NotModified),
+        "no-blob" => answered(Said::BlobNotFound),
+        "no-container" => answered(Said::ContainerNotFound),
+        "blob-exists" => answered(Said::BlobAlreadyExists),
+        "rows" => answered(Said::Listed(listed(&words[1..])?)),
         "unknown" => Outcome::Unknown,
         "nothing" => Outcome::Nothing,
         "wrong" => Outcome::Wrong("torn at byte 7".into()),
         _ => return None,
     };
-    Some(Call { id, client: 0, gateway: 0, container: 0, deed, outcome, began, answered: ended, settled: ended })
+    let deed = history::Deed::Container(Deed { container: 0, what });
+    Some(Call { id, client: 0, gateway: 0, deed, outcome, began, answered: ended, settled: ended })
 }
 
 fn listed(words: &[&str]) -> Option<Listed> {

@@ -1,7 +1,7 @@
 //! What a client does next. Few names and shared knowledge of ETags, so that clients get in each other's way.
 
-use super::chance::Chance;
-use super::history::{BLOBS, CONTAINERS, Condition, Deed};
+use super::{BLOBS, CONTAINERS, Condition, Deed, What};
+use crate::sim::chance::Chance;
 
 /// The kinds of deeds, in the order of their weights: put, get, head, delete, list, and on containers create, get, set metadata,
 /// delete, list.
@@ -47,40 +47,40 @@ impl Seen {
     }
 }
 
-pub fn choose(chance: &mut Chance, weights: &[u32; KINDS], long_bodies: u32, seen: &Seen) -> (usize, Deed) {
+pub fn choose(chance: &mut Chance, weights: &[u32; KINDS], long_bodies: u32, seen: &Seen) -> Deed {
     // Most of the crowd in one container, and in it on one blob.
     let container = usize::from(chance.below(4) == 0);
     let blob = if chance.below(3) == 0 { 0 } else { chance.index(BLOBS.len()) };
     if !seen.is_there[container] && chance.below(2) == 0 {
-        return (container, Deed::CreateContainer);
+        return Deed { container, what: What::CreateContainer };
     }
     let weights: [u32; KINDS] = std::array::from_fn(|kind| USUAL[kind] * weights[kind]);
-    let deed = match chance.weighted(&weights) {
+    let what = match chance.weighted(&weights) {
         0 => {
             let bytes = body_bytes(chance, long_bodies);
-            Deed::Put { blob, bytes, condition: write_condition(chance, seen, container, Some(blob)) }
+            What::Put { blob, bytes, condition: write_condition(chance, seen, container, Some(blob)) }
         }
         1 => {
             let range = (chance.below(3) == 0).then(|| {
                 let first = *chance.pick(&[0, 1, 100, 8_000, 12_000]) + chance.below(50);
                 (first, (chance.below(3) > 0).then(|| first + chance.below(9_000)))
             });
-            Deed::Get { blob, range, condition: read_condition(chance, seen, container, blob) }
+            What::Get { blob, range, condition: read_condition(chance, seen, container, blob) }
         }
-        2 => Deed::Head { blob, condition: read_condition(chance, seen, container, blob) },
-        3 => Deed::Delete { blob, condition: write_condition(chance, seen, container, Some(blob)) },
-        4 => Deed::List {
+        2 => What::Head { blob, condition: read_condition(chance, seen, container, blob) },
+        3 => What::Delete { blob, condition: write_condition(chance, seen, container, Some(blob)) },
+        4 => What::List {
             prefix: chance.pick::<&str>(&["", "", "", "b", "b/"]),
             delimiter: chance.below(3) == 0,
             page: *chance.pick(&[1, 2, 5, 5000]),
         },
-        5 => Deed::CreateContainer,
-        6 => Deed::GetContainer,
-        7 => Deed::SetContainerMetadata(write_condition(chance, seen, container, None)),
-        8 => Deed::DeleteContainer(write_condition(chance, seen, container, None)),
-        _ => Deed::ListContainers { page: *chance.pick(&[1, 5000]) },
+        5 => What::CreateContainer,
+        6 => What::GetContainer,
+        7 => What::SetContainerMetadata(write_condition(chance, seen, container, None)),
+        8 => What::DeleteContainer(write_condition(chance, seen, container, None)),
+        _ => What::ListContainers { page: *chance.pick(&[1, 5000]) },
     };
-    (container, deed)
+    Deed { container, what }
 }
 
 fn body_bytes(chance: &mut Chance, long_bodies: u32) -> u64 {

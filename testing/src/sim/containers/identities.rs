@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 
-use super::{Kind, Violation};
-use crate::sim::history::{BLOBS, CONTAINERS, Call, Deed, History, Outcome, Reply, Value};
+use super::{BLOBS, CONTAINERS, Reply, Said, What, asked, heard};
+use crate::sim::check::{Kind, Violation};
+use crate::sim::history::{Call, History, Value};
 
-pub(super) struct Identities {
+pub struct Identities {
     /// By value; as far as anybody saw them.
     pub etags: Vec<Option<u64>>,
     /// By value; 0 for what is no blob's.
@@ -19,15 +20,17 @@ struct Gathering<'a> {
     history: &'a History,
     etags: Vec<Option<u64>>,
     values: HashMap<(Resource, u64), Value>,
-    unique: bool,
 }
 
 impl Identities {
-    pub fn gather(history: &History, unique: bool) -> Result<Identities, Violation> {
-        let length = |call: &Call| if let Deed::Put { bytes, .. } = call.deed { bytes } else { 0 };
+    pub fn gather(history: &History) -> Result<Identities, Violation> {
+        let length = |call: &Call| match asked(call) {
+            Some((_, What::Put { bytes, .. })) => *bytes,
+            _ => 0,
+        };
         let lengths = std::iter::once(0).chain(history.calls().iter().map(length)).collect();
         let etags = vec![None; history.calls().len() + 1];
-        let mut gathering = Gathering { history, etags, values: HashMap::new(), unique };
+        let mut gathering = Gathering { history, etags, values: HashMap::new() };
         history.calls().iter().try_for_each(|call| gathering.take(call))?;
         Ok(Identities { etags: gathering.etags, lengths })
     }
@@ -35,26 +38,16 @@ impl Identities {
 
 impl Gathering<'_> {
     fn take(&mut self, call: &Call) -> Result<(), Violation> {
-        let (reply, etag) = match &call.outcome {
-            Outcome::Wrong(why) => return Err(violation(Kind::WrongAnswer, call, why)),
-            Outcome::Answered { reply, etag } => (reply, *etag),
-            _ => return Ok(()),
-        };
-        let blob = match call.deed {
-            Deed::Put { blob, .. } | Deed::Get { blob, .. } | Deed::Head { blob, .. } | Deed::Delete { blob, .. } => {
-                Some(blob)
-            }
-            _ => None,
-        };
-        let here = (call.container, blob);
-        match (reply, etag) {
-            (Reply::Done, Some(etag)) => self.seen(call, here, call.id, etag),
-            (Reply::Shown(value), Some(etag)) => self.seen(call, here, *value, etag),
-            (Reply::Listed(listed), _) => listed
+        let (Some((container, what)), Some(Reply { said, etag })) = (asked(call), heard(call)) else { return Ok(()) };
+        let here = (container, what.blob());
+        match (said, *etag) {
+            (Said::Done, Some(etag)) => self.seen(call, here, call.id, etag),
+            (Said::Shown(value), Some(etag)) => self.seen(call, here, *value, etag),
+            (Said::Listed(listed), _) => listed
                 .rows
                 .iter()
-                .try_for_each(|row| self.seen(call, (call.container, Some(row.index)), row.value, row.etag)),
-            (Reply::ContainersListed(rows), _) => {
+                .try_for_each(|row| self.seen(call, (container, Some(row.index)), row.value, row.etag)),
+            (Said::ContainersListed(rows), _) => {
                 rows.iter().try_for_each(|row| self.seen(call, (row.index, None), row.value, row.etag))
             }
             _ => Ok(()),
@@ -62,9 +55,9 @@ impl Gathering<'_> {
     }
 
     fn seen(&mut self, by: &Call, on: Resource, value: Value, etag: u64) -> Result<(), Violation> {
-        let wrote = self.history.call(value).is_some_and(|call| match call.deed {
-            Deed::Put { blob, .. } => on == (call.container, Some(blob)),
-            Deed::CreateContainer | Deed::SetContainerMetadata(_) => on == (call.container, None),
+        let wrote = self.history.call(value).and_then(asked).is_some_and(|(container, what)| match what {
+            What::Put { blob, .. } => on == (container, Some(*blob)),
+            What::CreateContainer | What::SetContainerMetadata(_) => on == (container, None),
             _ => false,
         });
         if !wrote {
@@ -76,7 +69,7 @@ impl Gathering<'_> {
             return Err(violation(Kind::EtagChanged, by, &what));
         }
         let first = *self.values.entry((on, etag)).or_insert(value);
-        if first != value && self.unique {
+        if first != value {
             let what = format!("0x{etag:X} of {} is #{first} and #{value}", name(on));
             return Err(violation(Kind::EtagRepeated, by, &what));
         }
