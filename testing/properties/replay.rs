@@ -65,47 +65,35 @@ fn change(chance: &mut Chance, bytes: &mut Vec<u8>, seeds: &[Vec<u8>]) {
     }
 }
 
-#[test]
-fn sas_query() {
-    replay("sas_query");
+/// A test for each target, so that they run side by side.
+macro_rules! replayed {
+    ($($name:ident)*) => {
+        const REPLAYED: &[&str] = &[$(stringify!($name)),*];
+        $(#[test]
+        fn $name() {
+            replay(stringify!($name));
+        })*
+    };
 }
 
-#[test]
-fn authorization_header() {
-    replay("authorization_header");
+replayed! {
+    sas_query authorization_header canonicalisation jwt http_head xml odata_filter odata_entity table_batch tag_expression
+    spnego_token ntlm_message smb_message signed_requests range block_list blob_batch structured_body copy_source moment
+    security_descriptor stored_record engine_record
 }
 
+/// What is fuzzed is replayed, and the fuzzer is told of it.
 #[test]
-fn canonicalisation() {
-    replay("canonicalisation");
-}
-
-#[test]
-fn jwt() {
-    replay("jwt");
-}
-
-#[test]
-fn http_head() {
-    replay("http_head");
-}
-
-#[test]
-fn xml() {
-    replay("xml");
-}
-
-#[test]
-fn spnego_token() {
-    replay("spnego_token");
-}
-
-#[test]
-fn smb_message() {
-    replay("smb_message");
-}
-
-#[test]
-fn ntlm_message() {
-    replay("ntlm_message");
+fn every_target_is_there() {
+    let names: Vec<&str> = TARGETS.iter().map(|(name, _)| *name).collect();
+    assert_eq!(REPLAYED, names);
+    let fuzz = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz");
+    let manifest = fs::read_to_string(fuzz.join("Cargo.toml")).expect("a manifest");
+    for name in &names {
+        let target = fs::read_to_string(fuzz.join(format!("targets/{name}.rs"))).unwrap_or_default();
+        assert!(target.contains(&format!("::{name}(bytes)")), "fuzz/targets/{name}.rs does not call it");
+        assert!(manifest.contains(&format!("path = \"targets/{name}.rs\"")), "fuzz/Cargo.toml does not name {name}");
+    }
+    let files = fs::read_dir(fuzz.join("targets")).expect("targets").count();
+    assert_eq!(files, names.len() + 1, "a target that nobody replays, beside the control");
 }

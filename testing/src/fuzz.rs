@@ -8,7 +8,7 @@ use std::sync::Arc;
 use contract::Service;
 use contract::roles::ROLES;
 use engine::memory::MemoryEngine;
-use env::Clock;
+use env::{Clock, Timestamp};
 use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
 
@@ -18,14 +18,18 @@ use crate::shapes::{self, Kind};
 use crate::sim::panics;
 use crate::{ACCOUNT, Answer, DelegationKey, Issuer, KEY, Request, World};
 
+pub mod blobs;
+pub mod signed;
 pub mod smb;
+pub mod stored;
 pub mod tables;
 pub mod tags;
+pub mod values;
 
 /// A target's name and what it runs.
 pub type Target = (&'static str, fn(&[u8]));
 
-pub const TARGETS: [Target; 13] = [
+pub const TARGETS: [Target; 23] = [
     ("sas_query", sas_query),
     ("authorization_header", authorization_header),
     ("canonicalisation", canonicalisation),
@@ -39,6 +43,16 @@ pub const TARGETS: [Target; 13] = [
     ("spnego_token", smb::spnego_token),
     ("ntlm_message", smb::ntlm_message),
     ("smb_message", smb::smb_message),
+    ("signed_requests", signed::signed_requests),
+    ("range", blobs::range),
+    ("block_list", blobs::block_list),
+    ("blob_batch", blobs::blob_batch),
+    ("structured_body", blobs::structured_body),
+    ("copy_source", blobs::copy_source),
+    ("moment", values::moment),
+    ("security_descriptor", values::security_descriptor),
+    ("stored_record", stored::stored_record),
+    ("engine_record", stored::engine_record),
 ];
 
 /// A server with container `box`, blob `b`, a CORS rule, a trusted issuer and a user delegation key.
@@ -69,6 +83,7 @@ impl Server {
             ] {
                 assert_eq!(world.send(&request).await.status, status);
             }
+            world.app.set_listening(vec![(Service::Blob, ([127, 0, 0, 1], 10000).into())]);
             world.app.set_tokens(Some(issuer.tokens(&ROLES.iter().map(|role| role.name).collect::<Vec<_>>())));
             let info = "<KeyInfo><Start>2026-01-02T03:00:00Z</Start><Expiry>2026-01-03T03:00:00Z</Expiry></KeyInfo>";
             let token = issuer.token(&Issuer::claims(world.clock.now()));
@@ -92,6 +107,10 @@ impl Server {
     fn is_unchanged(&self) -> bool {
         self.engine.commits() == self.commits
     }
+}
+
+fn now(server: &Server) -> Timestamp {
+    server.world.clock.now()
 }
 
 fn check_status(status: u16, bytes: &[u8]) {
@@ -330,7 +349,8 @@ fn statuses(mut raw: &[u8]) -> Vec<u16> {
     statuses
 }
 
-/// The bytes are a body: service properties of each service, the policies of a container, the wish for a user delegation key.
+/// The bytes are a body: service properties of each service, the policies of a container, the tags of a blob, the wish for a user
+/// delegation key.
 pub fn xml(bytes: &[u8]) {
     with_server(|server| {
         let now = server.world.clock.now();
@@ -338,7 +358,8 @@ pub fn xml(bytes: &[u8]) {
         let key = Request::new("POST ?restype=service&comp=userdelegationkey").body(bytes).with_bearer(&token);
         server.ask(Service::Blob, true, &key.bytes(now));
         let properties = Service::ALL.map(|service| (service, "?restype=service&comp=properties"));
-        for (service, target) in properties.into_iter().chain([(Service::Blob, "box?restype=container&comp=acl")]) {
+        let others = [(Service::Blob, "box?restype=container&comp=acl"), (Service::Blob, "box/b?comp=tags")];
+        for (service, target) in properties.into_iter().chain(others) {
             let put = |body: &[u8]| {
                 let request = Request::new(&format!("PUT {target}")).of(service).body(body);
                 server.ask(service, false, &request.bytes(now)).status

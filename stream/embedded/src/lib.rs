@@ -19,6 +19,8 @@ mod buffered;
 pub mod disk;
 mod extents;
 pub mod inspect;
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
 mod key;
 mod late;
 mod lineage;

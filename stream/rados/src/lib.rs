@@ -21,6 +21,8 @@ mod commit;
 mod extents;
 #[cfg(feature = "fake")]
 pub mod fake;
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
 mod groups;
 mod hlc;
 mod key;

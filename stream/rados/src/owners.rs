@@ -28,7 +28,7 @@ const HEARSAY: Duration = Duration::from_secs(1);
 
 /// The entry of an owner.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Owner {
+pub struct Owner {
     process: u64,
     /// By the cluster's clock, in ticks.
     until: u64,
@@ -36,7 +36,7 @@ struct Owner {
 }
 
 impl Owner {
-    fn encode(&self) -> Bytes {
+    pub fn encode(&self) -> Bytes {
         let mut out = BytesMut::with_capacity(16 + self.address.len());
         out.put_u64(self.process);
         out.put_u64(self.until);
@@ -44,7 +44,7 @@ impl Owner {
         out.freeze()
     }
 
-    fn decode(mut stored: Bytes) -> Option<Owner> {
+    pub fn decode(mut stored: Bytes) -> Option<Owner> {
         let (process, until) = (stored.try_get_u64().ok()?, stored.try_get_u64().ok()?);
         Some(Owner { process, until, address: String::from_utf8(stored.into()).ok()? })
     }
