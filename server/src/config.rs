@@ -1,6 +1,7 @@
 //! The settings: command line over environment over file over default.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -19,10 +20,12 @@ use crate::tls::TlsFiles;
 
 mod commands;
 mod engine;
+mod limits;
 
 pub use commands::{Asked, Backup, Check, CommandLine, Migration, NewAccount, OpenFlags, Restore};
 pub use engine::{ClusterSettings, EngineSettings};
 use engine::{EngineFile, EngineFlags, EngineName};
+use limits::{LimitFile, LimitFlags, LimitSettings};
 
 #[derive(Args, Clone, Debug, Default)]
 struct ServeFlags {
@@ -93,6 +96,8 @@ struct ServeFlags {
     #[arg(long, env = "LAZULI_ALLOW_PUBLISHED_KEY_ON_NETWORK")]
     allow_published_key_on_network: bool,
     #[command(flatten)]
+    limits: LimitFlags,
+    #[command(flatten)]
     engine: EngineFlags,
 }
 
@@ -116,6 +121,13 @@ struct ConfigFile {
     log: Option<String>,
     tls_cert: Option<PathBuf>,
     tls_key: Option<PathBuf>,
+    connections_max: Option<usize>,
+    connections_per_address_max: Option<usize>,
+    requests_max: Option<usize>,
+    requests_per_address_max: Option<usize>,
+    idle_timeout: Option<u64>,
+    smb_idle_timeout: Option<u64>,
+    stall_timeout: Option<u64>,
     #[serde(default)]
     allow_published_key_on_network: bool,
     #[serde(default)]
@@ -136,6 +148,18 @@ struct ConfigFile {
 }
 
 impl ConfigFile {
+    fn limits(&self) -> LimitFile {
+        LimitFile {
+            connections_max: self.connections_max,
+            connections_per_address_max: self.connections_per_address_max,
+            requests_max: self.requests_max,
+            requests_per_address_max: self.requests_per_address_max,
+            idle_timeout: self.idle_timeout,
+            smb_idle_timeout: self.smb_idle_timeout,
+            stall_timeout: self.stall_timeout,
+        }
+    }
+
     /// What it says of the engine.
     fn take_engine(&mut self) -> EngineFile {
         EngineFile {
@@ -287,6 +311,7 @@ pub struct Settings {
     pub copy_sources: AllowList,
     pub log: LevelFilter,
     pub tls: Option<TlsFiles>,
+    pub limits: LimitSettings,
     allow_published_key_on_network: bool,
     not_served: Vec<String>,
 }
@@ -310,6 +335,7 @@ impl Settings {
                 );
             }
         };
+        let limits = LimitSettings::merge(&flags.limits, file.limits())?;
         let port = |flag: Option<Port>, file: Option<Port>, default: u16| flag.or(file).unwrap_or(Port::On(default));
         let ports = [
             port(flags.blob_port, file.blob_port, 10000),
@@ -349,6 +375,7 @@ impl Settings {
             copy_sources: AllowList::parse(flags.copy_source.iter().chain(&file.copy.allow).map(String::as_str))?,
             log,
             tls,
+            limits,
             allow_published_key_on_network: flags.allow_published_key_on_network || file.allow_published_key_on_network,
             not_served,
         })
@@ -381,6 +408,12 @@ impl Settings {
             self.host
         ))
     }
+}
+
+/// Are there keys among the program's arguments? Every user of the machine can read those.
+pub fn tells_keys(mut arguments: impl Iterator<Item = OsString>) -> bool {
+    const FLAGS: [&str; 4] = ["--account", "--key", "--key1", "--key2"];
+    arguments.any(|argument| FLAGS.contains(&argument.to_string_lossy().split('=').next().unwrap_or_default()))
 }
 
 fn read_file(path: &Path) -> Result<ConfigFile, String> {

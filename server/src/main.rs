@@ -21,12 +21,12 @@ use clap::Parser;
 use contract::Service;
 use contract::names::AccountName;
 use http::account::{Account, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
-use http::{App, Listener, Served};
+use http::{App, Doors, Listener, Served};
 use partition::Shell;
 use partition::file::tenure::Keeper;
 use partition::housekeeping::Round;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tracing::level_filters::LevelFilter;
 
 use config::{Asked, CommandLine, EngineSettings, Port, Settings};
@@ -37,8 +37,6 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// How long requests under way may take after the signal to stop.
 const DRAIN_GRACE: Duration = Duration::from_secs(30);
-/// Connections of all services together.
-const CONNECTIONS_MAX: usize = 10_000;
 
 fn main() -> ExitCode {
     let line = CommandLine::parse();
@@ -55,6 +53,11 @@ fn main() -> ExitCode {
     // traffic three times the memory.
     if let Err(error) = rustix::thread::disable_transparent_huge_pages(true) {
         tracing::debug!(%error, "huge pages stay as the system has them");
+    }
+    if config::tells_keys(std::env::args_os()) {
+        tracing::warn!(
+            "keys on the command line can be read by every user of this machine; variables such as LAZULI_ACCOUNT, and --config, keep them apart"
+        );
     }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -85,7 +88,8 @@ fn fail(error: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-async fn serve(settings: Settings, line: CommandLine) -> Result<(), String> {
+async fn serve(mut settings: Settings, line: CommandLine) -> Result<(), String> {
+    settings.limits.claim_files();
     settings.refuse_published_key_on_network(&settings.accounts)?;
     let acceptor = settings.tls.as_ref().map(tls::acceptor).transpose()?;
 
@@ -105,19 +109,19 @@ async fn serve(settings: Settings, line: CommandLine) -> Result<(), String> {
             "bearer tokens are configured and TLS is not: none will be accepted, they are only taken over https"
         );
     }
-    let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let (doors, limits) = (settings.limits.doors(), settings.limits.of_http());
     let mut listeners = Vec::new();
     let services = Service::ALL.map(|service| (Served::Service(service), settings.port(service)));
     for (served, port) in services.into_iter().chain([(Served::Websites, settings.web_port)]) {
         if let Port::On(port) = port {
             let address = (settings.host, port).into();
-            let listener = Listener::bind(served, address, acceptor.clone(), app.clone(), connections.clone());
+            let listener = Listener::bind(served, address, acceptor.clone(), app.clone(), doors.clone(), limits);
             listeners.push(listener.await.map_err(|error| error.to_string())?);
         }
     }
-    let peers = peers::join(&settings, &storage, &app, connections.clone()).await?;
+    let peers = peers::join(&settings, &storage, &app).await?;
     let smb = match settings.smb_port {
-        Port::On(port) => Some(listen_smb(&settings, port, &accounts, app.clone(), connections.clone()).await?),
+        Port::On(port) => Some(listen_smb(&settings, port, &accounts, app.clone(), doors).await?),
         Port::Off => None,
     };
     let listening = listeners.iter().filter_map(|listener| match listener.served() {
@@ -185,7 +189,7 @@ async fn listen_smb(
     port: u16,
     accounts: &[Account],
     app: Arc<App>,
-    connections: Arc<Semaphore>,
+    doors: Doors,
 ) -> Result<smb::Listener, String> {
     struct Known(Arc<App>);
     impl smb::Accounts for Known {
@@ -210,7 +214,7 @@ async fn listen_smb(
         }
     }
     let address = (settings.host, port).into();
-    let listener = smb::Listener::bind(address, server, connections).await;
+    let listener = smb::Listener::bind(address, server, doors.connections, settings.limits.of_smb()).await;
     listener.map_err(|error| {
         let hint = match error.kind() {
             std::io::ErrorKind::AddrInUse => {

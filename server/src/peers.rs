@@ -4,7 +4,6 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use http::{App, Listener, Served};
-use tokio::sync::Semaphore;
 
 use crate::config::{EngineSettings, Port, Settings};
 use crate::storage::Storage;
@@ -44,17 +43,13 @@ impl PeerSettings {
 }
 
 /// Makes this gateway one of those that serve the shares of a cluster. Nothing happens where there can be no other.
-pub async fn join(
-    settings: &Settings,
-    storage: &Storage,
-    app: &Arc<App>,
-    connections: Arc<Semaphore>,
-) -> Result<Option<Listener>, String> {
+pub async fn join(settings: &Settings, storage: &Storage, app: &Arc<App>) -> Result<Option<Listener>, String> {
     let (Some(peers), Storage::Cluster(cluster)) = (&settings.peers, storage) else { return Ok(None) };
     let joining = app.join_peers().await;
     joining.map_err(|failure| format!("the other gateways cannot be joined: {failure:?}"))?;
     let Port::On(port) = peers.port else { return Ok(None) };
-    let listener = Listener::bind(Served::Peers, (settings.host, port).into(), None, app.clone(), connections);
+    let (doors, limits) = (settings.limits.doors_of_peers(), settings.limits.of_http());
+    let listener = Listener::bind(Served::Peers, (settings.host, port).into(), None, app.clone(), doors, limits);
     let listener = listener.await.map_err(|error| error.to_string())?;
     let bound = listener.address().map_err(|error| format!("cannot tell where it listens: {error}"))?;
     let address = address(peers.address.as_deref(), bound)?;

@@ -118,7 +118,9 @@ async fn bytes_that_make_no_sense() {
     let before = everything(&world).await;
     let many_headers = format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "a: b\r\n".repeat(500));
     let long_head = format!("GET / HTTP/1.1\r\nHost: a\r\na: {}", "b".repeat(100_000));
-    let cases: [(&[u8], u16); 17] = [
+    let long_target = format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "t".repeat(40_000));
+    let endless_target = format!("GET /{}", "t".repeat(100_000));
+    let cases: [(&[u8], u16); 19] = [
         (b"\r\n\r\nGET / HTTP/1.1\r\n\r\n", 400),
         (b"hello\r\n\r\n", 400),
         (b"GET / HTTP/9.9\r\nHost: a\r\n\r\n", 400),
@@ -133,8 +135,10 @@ async fn bytes_that_make_no_sense() {
         (b"PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n", 400),
         (b"PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n", 400),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 400),
-        (many_headers.as_bytes(), 400),
-        (long_head.as_bytes(), 400),
+        (many_headers.as_bytes(), 431),
+        (long_head.as_bytes(), 431),
+        (long_target.as_bytes(), 414),
+        (endless_target.as_bytes(), 414),
         (b"GET /nobody/c HTTP/1.1\r\nHost: a\r\nx-ms-version: 2026-04-06\r\nConnection: close\r\n\r\n", 404),
     ];
     for (bytes, status) in cases {

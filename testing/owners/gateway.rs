@@ -6,15 +6,17 @@ use std::time::Duration;
 
 use contract::Service;
 use contract::names::ShareName;
+use door::{Door, Places};
 use engine::GroupId;
 use env::{ScriptedClock, SystemIds, Timestamp};
 use http::account::Account;
-use http::{Listener, Served};
+use http::wire::Limits;
+use http::{Doors, Listener, Served};
 use partition::file::share;
 use rados::fake::Fake;
 use rados::{Options, Rados};
 use testing::{Answer, Request, World};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 pub struct Gateway {
     pub world: World,
@@ -57,8 +59,11 @@ impl Cluster {
         let engine = Rados::open(objects, self.clock.clone(), ids.as_ref(), Options::new(|_| 1)).await.expect("opened");
         let world = World::with(engine.clone(), self.clock.clone(), ids).await.expect("opened");
         world.app.join_peers().await.expect("joined");
-        let (any, connections) = (SocketAddr::from(([127, 0, 0, 1], 0)), Arc::new(Semaphore::new(100)));
-        let listener = Listener::bind(Served::Peers, any, None, world.app.clone(), connections).await.expect("a port");
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let door = Door::new(Places { all: 100, per_address: 100 });
+        let (doors, limits) = (Doors { connections: door.clone(), requests: door }, Limits::default());
+        let listener = Listener::bind(Served::Peers, any, None, world.app.clone(), doors, limits);
+        let listener = listener.await.expect("a port");
         let peer = listener.address().expect("bound");
         let shell = Arc::downgrade(&world.app.shell);
         let on_loss = move |group: GroupId| {

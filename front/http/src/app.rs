@@ -297,14 +297,20 @@ impl App {
 
     /// The answer to a head that is no request.
     pub fn refuse(&self, service: Service, error: HeadError) -> Response {
-        let code = match error {
-            HeadError::Malformed | HeadError::MissingHost => ErrorCode::InvalidInput,
-            HeadError::NotText => ErrorCode::InvalidUri,
-            HeadError::TooManyHeaders => ErrorCode::InvalidHeaderValue,
-            HeadError::AmbiguousLength | HeadError::UnsupportedTransferEncoding => ErrorCode::InvalidHeaderValue,
+        let refusal = match error {
+            HeadError::Malformed | HeadError::MissingHost => ErrorCode::InvalidInput.into(),
+            HeadError::NotText => ErrorCode::InvalidUri.into(),
+            HeadError::TargetTooLong => Refusal::from(ErrorCode::InvalidUri).status(414),
+            HeadError::TooManyHeaders => Refusal::from(ErrorCode::InvalidHeaderValue).status(431),
+            HeadError::AmbiguousLength | HeadError::UnsupportedTransferEncoding => ErrorCode::InvalidHeaderValue.into(),
         };
         let detail = format!("{error:?}");
-        self.context(service, None).refusal(Refusal::from(code).with("Reason", detail))
+        self.context(service, None).refusal(refusal.with("Reason", detail))
+    }
+
+    /// The answer to a request beyond those that may be under way.
+    pub fn busy(&self, service: Service, head: &Head) -> Response {
+        self.context(service, Some(head)).refusal(Refusal::from(ErrorCode::ServerBusy).header("Retry-After", "1"))
     }
 
     pub fn panicked(&self, service: Service, head: &Head) -> Response {

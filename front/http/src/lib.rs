@@ -40,4 +40,4 @@ pub mod wire;
 mod xml;
 
 pub use app::{AccountsSource, App};
-pub use listen::{ListenError, Listener, Served, ServiceConnection};
+pub use listen::{Doors, ListenError, Listener, Served, ServiceConnection};

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contract::Service;
-use tokio::io::AsyncWriteExt;
+use door::Door;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
@@ -43,8 +43,16 @@ pub struct Listener {
     socket: TcpListener,
     tls: Option<TlsAcceptor>,
     app: Arc<App>,
-    connections: Arc<Semaphore>,
+    doors: Doors,
     limits: Limits,
+}
+
+/// Shared by all listeners: they bound the whole server.
+#[derive(Clone)]
+pub struct Doors {
+    pub connections: Arc<Door>,
+    /// Requests under way.
+    pub requests: Arc<Door>,
 }
 
 /// The socket could not be had.
@@ -73,16 +81,16 @@ impl std::error::Error for ListenError {
 }
 
 impl Listener {
-    /// `connections` is shared by all listeners: it bounds the whole server.
     pub async fn bind(
         served: Served,
         address: SocketAddr,
         tls: Option<TlsAcceptor>,
         app: Arc<App>,
-        connections: Arc<Semaphore>,
+        doors: Doors,
+        limits: Limits,
     ) -> Result<Listener, ListenError> {
         let socket = TcpListener::bind(address).await.map_err(|source| ListenError { served, address, source })?;
-        Ok(Listener { served, socket, tls, app, connections, limits: Limits::default() })
+        Ok(Listener { served, socket, tls, app, doors, limits })
     }
 
     pub fn served(&self) -> Served {
@@ -111,19 +119,33 @@ impl Listener {
                     continue;
                 }
             };
-            let Ok(permit) = self.connections.clone().try_acquire_owned() else {
-                tracing::warn!(%client, "refused a connection: as many as allowed are open");
-                tasks.spawn(turn_away(stream));
-                continue;
-            };
-            let (app, is_tls) = (self.app.clone(), self.tls.is_some());
-            let connection = ServiceConnection { served: self.served, app, client: client.ip(), tls: is_tls };
             let (acceptor, limits, draining) = (self.tls.clone(), self.limits, draining.clone());
+            let entered = match self.doors.connections.enter(client.ip()) {
+                Ok(entered) => entered,
+                Err(full) => {
+                    if full.is_news {
+                        let why = if full.for_address { "from its address" } else { "in all" };
+                        tracing::warn!(%client, why, "refused a connection: as many as allowed are open");
+                    }
+                    // What is not encrypted means nothing to who speaks TLS.
+                    if acceptor.is_none() {
+                        tasks.spawn(turn_away(stream, limits));
+                    }
+                    continue;
+                }
+            };
+            let connection = ServiceConnection {
+                served: self.served,
+                app: self.app.clone(),
+                client: client.ip(),
+                tls: acceptor.is_some(),
+                requests: Some(self.doors.requests.clone()),
+            };
             tasks.spawn(async move {
                 if let Err(error) = converse(stream, acceptor, &connection, &limits, draining).await {
                     tracing::debug!(%client, %error, "a connection ended");
                 }
-                drop(permit);
+                drop(entered);
             });
         }
         drop(self.socket);
@@ -152,8 +174,8 @@ async fn converse(
     }
 }
 
-async fn turn_away(mut stream: TcpStream) {
-    let _ = timeout(Duration::from_secs(1), stream.write_all(wire::BUSY_ANSWER)).await;
+async fn turn_away(mut stream: TcpStream, limits: Limits) {
+    let _ = timeout(Duration::from_secs(1), wire::turn_away(&mut stream, &limits)).await; // it may have left
 }
 
 /// A client's connection to one service, or to the websites; or another gateway's.
@@ -162,15 +184,17 @@ pub struct ServiceConnection {
     app: Arc<App>,
     client: IpAddr,
     tls: bool,
+    /// What bounds the requests under way.
+    requests: Option<Arc<Door>>,
 }
 
 impl ServiceConnection {
     pub fn new(service: Service, app: Arc<App>, client: IpAddr, tls: bool) -> Self {
-        ServiceConnection { served: Served::Service(service), app, client, tls }
+        ServiceConnection { served: Served::Service(service), app, client, tls, requests: None }
     }
 
     pub fn to_websites(app: Arc<App>, client: IpAddr, tls: bool) -> Self {
-        ServiceConnection { served: Served::Websites, app, client, tls }
+        ServiceConnection { served: Served::Websites, app, client, tls, requests: None }
     }
 
     /// Whose words errors are in: a website's are those of the Blob service. Gateways pass on what is about shares.
@@ -185,6 +209,16 @@ impl ServiceConnection {
 
 impl Connection for ServiceConnection {
     async fn answer(&self, head: &Head, body: &mut Body<'_>) -> Response {
+        // For as long as it takes to find the answer: whoever reads it slowly holds up nobody.
+        let _entered = match self.requests.as_ref().map(|door| door.enter(self.client)).transpose() {
+            Ok(entered) => entered,
+            Err(full) => {
+                if full.is_news {
+                    tracing::warn!(client = %self.client, "refused a request: as many as allowed are under way");
+                }
+                return self.app.busy(self.service(), head);
+            }
+        };
         match self.served {
             Served::Service(service) => self.app.answer(service, self.client, self.tls, head, body).await,
             Served::Websites => self.app.visit(self.client, self.tls, head).await,

@@ -9,9 +9,10 @@ mod body;
 mod connection;
 mod head;
 pub mod link;
+mod pace;
 mod response;
 
 pub use body::{Body, BodyError, Transport};
-pub use connection::{BUSY_ANSWER, Connection, Limits, serve};
+pub use connection::{Connection, Limits, serve, turn_away};
 pub use head::{BodyKind, Head, HeadError};
 pub use response::{Pieces, Response, ResponseBody};

@@ -9,6 +9,7 @@
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
@@ -16,6 +17,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::time::timeout;
 
 use crate::chain;
 use crate::command::{Command, Row};
@@ -42,8 +44,21 @@ const UNKNOWN_FRAME_BYTES_MAX: usize = 64 << 10;
 const MEMORY_KIB: u32 = 64 << 10;
 /// Requests of one connection that wait for something.
 const PENDING_MAX: usize = 512;
-/// A client that says nothing about itself is not waited for longer.
-const UNKNOWN_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long a client is waited for.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Between requests, of a client that has nothing open. One that has may rest for as long as it likes.
+    pub idle: Duration,
+    /// Without a byte moving in the middle of a frame, in either direction. Who has not said who it is gets half of it for each word.
+    pub stall: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { idle: Duration::from_secs(900), stall: Duration::from_secs(60) }
+    }
+}
 
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -97,7 +112,7 @@ pub struct Connection {
     /// Sessions that this connection is a channel of.
     pub sessions: Mutex<HashSet<u64>>,
     /// Said by whoever finds that the connection cannot go on.
-    pub broken: Cancel,
+    pub broken: Arc<Cancel>,
 }
 
 struct Pending {
@@ -147,6 +162,12 @@ impl Connection {
         }
     }
 
+    /// Do its sessions have anything open?
+    fn has_opens(&self) -> bool {
+        let sessions: Vec<u64> = lock(&self.sessions).iter().copied().collect();
+        sessions.into_iter().filter_map(|id| self.server.session(id)).any(|session| session.has_opens())
+    }
+
     pub fn session(&self, id: u64) -> Option<Arc<Session>> {
         self.server.session(id).filter(|session| session.has_channel(self.id))
     }
@@ -192,6 +213,7 @@ pub async fn serve(
     reader: impl AsyncRead + Unpin,
     writer: impl AsyncWrite + Unpin + Send + 'static,
     client: SocketAddr,
+    limits: Limits,
     mut draining: watch::Receiver<bool>,
 ) -> Result<(), Ended> {
     let (outbox, outgoing) = mpsc::unbounded_channel();
@@ -205,11 +227,12 @@ pub async fn serve(
         last_async: AtomicU64::new(0),
         outbox,
         sessions: Mutex::default(),
-        broken: Cancel::default(),
+        broken: Arc::default(),
     });
-    let writing = server.spawn(write(writer, outgoing));
+    let writing = server.spawn(write(connection.broken.clone(), writer, outgoing, limits.stall));
     let mut reading = Reading {
         connection: connection.clone(),
+        limits,
         memory: Arc::new(Semaphore::new(MEMORY_KIB as usize)),
         preauth: PreauthHash::new(),
         authentications: HashMap::new(),
@@ -225,13 +248,20 @@ pub async fn serve(
     drop(reading);
     drop(connection);
     // What was answered already may still be on its way; who does not take it is not waited for.
-    let _ = tokio::time::timeout(Duration::from_secs(5), writing).await;
+    let _ = timeout(Duration::from_secs(5), writing).await;
     outcome
 }
 
-async fn write(mut socket: impl AsyncWrite + Unpin, mut outgoing: mpsc::UnboundedReceiver<Outgoing>) {
+async fn write(
+    broken: Arc<Cancel>,
+    mut socket: impl AsyncWrite + Unpin,
+    mut outgoing: mpsc::UnboundedReceiver<Outgoing>,
+    stall: Duration,
+) {
     while let Some(Outgoing { frame, room }) = outgoing.recv().await {
-        if socket.write_all(&frame).await.is_err() {
+        if write_frame(&mut socket, &frame, stall).await.is_err() {
+            // Who takes no answers sends no requests.
+            broken.cancel();
             return;
         }
         drop(room);
@@ -239,9 +269,22 @@ async fn write(mut socket: impl AsyncWrite + Unpin, mut outgoing: mpsc::Unbounde
     let _ = socket.shutdown().await; // the client may be gone
 }
 
+async fn write_frame(socket: &mut (impl AsyncWrite + Unpin), frame: &[u8], stall: Duration) -> io::Result<()> {
+    let mut rest = frame;
+    while !rest.is_empty() {
+        let written = timeout(stall, socket.write(rest)).await;
+        match written.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?? {
+            0 => return Err(io::ErrorKind::WriteZero.into()),
+            bytes => rest = &rest[bytes..],
+        }
+    }
+    Ok(())
+}
+
 /// What only the reader of a connection knows.
 pub struct Reading {
     pub connection: Arc<Connection>,
+    limits: Limits,
     memory: Arc<Semaphore>,
     /// Of NEGOTIATE, where every session's begins.
     pub preauth: PreauthHash,
@@ -254,13 +297,33 @@ impl Reading {
         loop {
             let is_known = !lock(&self.connection.sessions).is_empty();
             let frame = match is_known {
-                true => read_frame(&mut socket, FRAME_BYTES_MAX).await?,
-                false => tokio::time::timeout(UNKNOWN_TIMEOUT, read_frame(&mut socket, UNKNOWN_FRAME_BYTES_MAX))
-                    .await
-                    .map_err(|_| Ended::Broken("it did not say who it is"))??,
+                true => {
+                    let Some(begun) = self.next_of_known(&mut socket).await? else { return Ok(()) };
+                    read_frame(&mut socket, begun, FRAME_BYTES_MAX, self.limits.stall).await?
+                }
+                false => {
+                    let stall = self.limits.stall;
+                    let word = async {
+                        let Some(begun) = begin_frame(&mut socket).await? else { return Ok(None) };
+                        read_frame(&mut socket, begun, UNKNOWN_FRAME_BYTES_MAX, stall).await
+                    };
+                    timeout(stall / 2, word).await.map_err(|_| Ended::Broken("it did not say who it is"))??
+                }
             };
             let Some(frame) = frame else { return Ok(()) };
             self.take(frame).await?;
+        }
+    }
+
+    /// The beginning of the next frame, however long a client that has something open takes.
+    async fn next_of_known(&self, socket: &mut (impl AsyncRead + Unpin)) -> Result<Option<Begun>, Ended> {
+        let mut reading = pin!(begin_frame(socket));
+        loop {
+            match timeout(self.limits.idle, reading.as_mut()).await {
+                Ok(begun) => return Ok(begun?),
+                Err(_) if self.connection.has_opens() => {}
+                Err(_) => return Err(Ended::Broken("it was idle")),
+            }
         }
     }
 
@@ -346,10 +409,28 @@ fn room_kib(header: &Header, message: &[u8]) -> u32 {
     (message.len() >> 10) as u32 + answer + 1
 }
 
-/// The bytes of the next frame; `None` at the end.
-async fn read_frame(socket: &mut (impl AsyncRead + Unpin), bytes_max: usize) -> Result<Option<BytesMut>, Ended> {
+/// The first bytes of a frame's length: all four, nearly always.
+struct Begun {
+    prefix: [u8; 4],
+    bytes: usize,
+}
+
+/// `None` at the end.
+async fn begin_frame(socket: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Begun>> {
     let mut prefix = [0; 4];
-    match socket.read_exact(&mut prefix).await {
+    let bytes = socket.read(&mut prefix).await?;
+    Ok((bytes > 0).then_some(Begun { prefix, bytes }))
+}
+
+/// The frame that has begun; `None` if the client leaves in the middle of it.
+async fn read_frame(
+    socket: &mut (impl AsyncRead + Unpin),
+    Begun { mut prefix, bytes }: Begun,
+    bytes_max: usize,
+    stall: Duration,
+) -> Result<Option<BytesMut>, Ended> {
+    let stalled = |_| Ended::Broken("it stopped in the middle of a frame");
+    match timeout(stall, socket.read_exact(&mut prefix[bytes..])).await.map_err(stalled)? {
         Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
         Err(error) => return Err(error.into()),
@@ -364,7 +445,7 @@ async fn read_frame(socket: &mut (impl AsyncRead + Unpin), bytes_max: usize) -> 
     let mut frame = BytesMut::with_capacity(length);
     while frame.len() < length {
         let mut rest = (&mut *socket).take((length - frame.len()) as u64);
-        if rest.read_buf(&mut frame).await? == 0 {
+        if timeout(stall, rest.read_buf(&mut frame)).await.map_err(stalled)?? == 0 {
             return Ok(None);
         }
     }

@@ -5,24 +5,31 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use door::Door;
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::connection::{self, Ended};
+use crate::connection::{self, Ended, Limits};
 use crate::server::Server;
 
 pub struct Listener {
     socket: TcpListener,
     server: Arc<Server>,
-    connections: Arc<Semaphore>,
+    connections: Arc<Door>,
+    limits: Limits,
 }
 
 impl Listener {
     /// `connections` is shared by all listeners: it bounds the whole program.
-    pub async fn bind(address: SocketAddr, server: Arc<Server>, connections: Arc<Semaphore>) -> io::Result<Listener> {
-        Ok(Listener { socket: TcpListener::bind(address).await?, server, connections })
+    pub async fn bind(
+        address: SocketAddr,
+        server: Arc<Server>,
+        connections: Arc<Door>,
+        limits: Limits,
+    ) -> io::Result<Listener> {
+        Ok(Listener { socket: TcpListener::bind(address).await?, server, connections, limits })
     }
 
     pub fn address(&self) -> io::Result<SocketAddr> {
@@ -52,19 +59,25 @@ impl Listener {
                 tracing::debug!(%client, %error, "a connection ended");
                 continue;
             }
-            let Ok(permit) = self.connections.clone().try_acquire_owned() else {
-                tracing::warn!(%client, "refused a connection: as many as allowed are open");
-                continue;
+            let entered = match self.connections.enter(client.ip()) {
+                Ok(entered) => entered,
+                Err(full) => {
+                    if full.is_news {
+                        let why = if full.for_address { "from its address" } else { "in all" };
+                        tracing::warn!(%client, why, "refused a connection: as many as allowed are open");
+                    }
+                    continue;
+                }
             };
-            let (server, draining) = (self.server.clone(), draining.clone());
+            let (server, limits, draining) = (self.server.clone(), self.limits, draining.clone());
             tasks.spawn(async move {
                 let (reader, writer) = stream.into_split();
-                match connection::serve(server, reader, writer, client, draining).await {
+                match connection::serve(server, reader, writer, client, limits, draining).await {
                     Ok(()) => {}
                     Err(Ended::Io(error)) => tracing::debug!(%client, %error, "a connection ended"),
                     Err(Ended::Broken(why)) => tracing::info!(%client, why, "a connection was ended"),
                 }
-                drop(permit);
+                drop(entered);
             });
         }
         drop(self.socket);

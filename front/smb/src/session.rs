@@ -110,6 +110,10 @@ impl Session {
         }
     }
 
+    pub fn has_opens(&self) -> bool {
+        !lock(&self.opens).is_empty()
+    }
+
     /// The signer of a channel whose client proved who it is with this key.
     pub fn signer(agreed: &Negotiated, key: &[u8; 16], preauth: &PreauthHash) -> Signer {
         let keys = kdf::derive(agreed.dialect, key, preauth, agreed.cipher);

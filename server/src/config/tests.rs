@@ -80,6 +80,10 @@ fn refused_in_words() {
         (&["--account", "abc:a2V5", "--account", "abc:a2V5"], "", "twice"),
         (&["--tls-cert", "x"], "", "go together"),
         (&["--blob-port", "70000"], "", "65535"),
+        (&["--connections-max", "0"], "", "at least 1"),
+        (&[], "requests-per-address-max = 0", "at least 1"),
+        (&["--idle-timeout", "0"], "", "at least 1 second"),
+        (&[], "stall-timeout = -1", "stall-timeout"),
         (&[], "blob-prot = 1", "blob-prot"),
         (&[], "log = \"loud\"", "no level"),
         (&["--copy-source", "http://h/"], "", "no source that could be allowed"),
@@ -189,5 +193,36 @@ fn directories_to_keep() {
     ] {
         let error = gather(words).err().unwrap_or_else(|| panic!("{words} was taken"));
         assert!(error.contains(expected), "{words}: {error}");
+    }
+}
+
+#[test]
+fn limits_of_flags_and_file() {
+    let places = |all, per_address| door::Places { all, per_address };
+    for (arguments, file, connections, requests) in [
+        (&[][..], "", places(10_000, 5000), places(4096, 2048)),
+        (&["--connections-max", "7"], "connections-max = 9", places(7, 4), places(4096, 2048)),
+        (&[], "connections-max = 9\nconnections-per-address-max = 9", places(9, 9), places(4096, 2048)),
+        (&["--requests-per-address-max", "1"], "requests-max = 2", places(10_000, 5000), places(2, 1)),
+    ] {
+        let limits = gather(arguments, file).expect("right").limits;
+        assert_eq!((limits.connections, limits.requests), (connections, requests), "{arguments:?} {file}");
+    }
+    let limits = gather(&["--stall-timeout", "4"], "idle-timeout = 2\nsmb-idle-timeout = 3").expect("right").limits;
+    let (http, smb) = (limits.of_http(), limits.of_smb());
+    let seconds = [http.idle, http.stall, http.head, smb.idle, smb.stall].map(|time| time.as_secs());
+    assert_eq!(seconds, [2, 4, 2, 3, 4]);
+}
+
+#[test]
+fn keys_that_everybody_can_read() {
+    for (arguments, expected) in [
+        (&["lazuli", "serve", "--account", "a:b"][..], true),
+        (&["lazuli", "--account=a:b"], true),
+        (&["lazuli", "serve", "--config", "account"], false),
+        (&["lazuli", "account", "create", "a", "--key1=b"], true),
+        (&["lazuli", "account", "show", "a", "--keys"], false),
+    ] {
+        assert_eq!(tells_keys(arguments.iter().map(OsString::from)), expected, "{arguments:?}");
     }
 }

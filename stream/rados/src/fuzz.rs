@@ -3,9 +3,9 @@
 use bytes::Bytes;
 use engine::Family;
 
+use crate::key;
 use crate::owners::Owner;
 use crate::value::{self, Drop, Group};
-use crate::key;
 
 /// Panics where a reader takes what no writer writes.
 pub fn stored(bytes: &[u8]) {

@@ -86,7 +86,7 @@ class StartFailed(Exception):
 class Server:
     """One running server. A context manager: leaving it stops the process and removes a data directory of its own."""
 
-    def __init__(self, data=None, ports=None, tls=None, extra=(), memory_max_bytes=None):
+    def __init__(self, data=None, ports=None, tls=None, extra=(), memory_max_bytes=None, environment=None):
         self.kind = kind()
         self.own_data = data is None
         self.data = Path(data) if data else Path(tempfile.mkdtemp(prefix="server-", dir=data_root()))
@@ -95,6 +95,7 @@ class Server:
         self.tls = tls
         self.extra = list(extra)
         self.memory_max_bytes = memory_max_bytes
+        self.environment = dict(environment or {})
         self.process = None
         self.ready_seconds = None
         self.output = []
@@ -167,7 +168,7 @@ class Server:
     def _start(self):
         self._ready.clear()
         started = time.monotonic()
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("LAZULI_")}
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("LAZULI_")} | self.environment
         command = self.command()
         if self.memory_max_bytes:
             # The system refuses more private memory than this, and the server ends. What the allocator reserves without

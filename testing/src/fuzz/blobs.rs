@@ -17,7 +17,11 @@ fn send(server: &Server, request: &Request) -> Answer {
 /// A range of a blob, in the header of the service and in that of HTTP: its bytes by a client's reading, and no others.
 pub fn range(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    if !is_inline(bytes) || text.trim() != text || text.is_empty() || text.bytes().any(|byte| byte < b' ' || byte == 0x7f) {
+    if !is_inline(bytes)
+        || text.trim() != text
+        || text.is_empty()
+        || text.bytes().any(|byte| byte < b' ' || byte == 0x7f)
+    {
         return;
     }
     let expected = range_of(text).and_then(|(first, last)| CONTENT.get(first..=last.min(CONTENT.len() - 1)));
@@ -81,7 +85,8 @@ pub fn blob_batch(bytes: &[u8]) {
             text.split("\r\nHTTP/1.1 ").skip(1).filter_map(|part| part.get(..3)?.parse().ok()).collect();
         assert!((1..=256).contains(&parts.len()), "{text}");
         parts.iter().for_each(|status| check_status(*status, bytes));
-        let may_have_a_right = [&b"sig="[..], b"SharedKey"].iter().any(|word| bytes.windows(word.len()).any(|w| w == *word));
+        let may_have_a_right =
+            [&b"sig="[..], b"SharedKey"].iter().any(|word| bytes.windows(word.len()).any(|w| w == *word));
         assert!(server.is_unchanged() || may_have_a_right, "a part nobody signed was carried out: {}", show(bytes));
     });
 }

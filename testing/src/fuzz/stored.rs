@@ -3,7 +3,9 @@
 
 use bytes::Bytes;
 use engine::Fault;
-use partition::record::{account, blob, blocks, container, handle, kept, node, note, past, queue, service, share, table, tags};
+use partition::record::{
+    account, blob, blocks, container, handle, kept, node, note, past, queue, service, share, table, tags,
+};
 
 /// Reads, and writes again what was read.
 type Again = fn(&[u8]) -> Result<Bytes, Fault>;

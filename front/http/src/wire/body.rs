@@ -9,6 +9,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 
 use super::head::BodyKind;
+use super::pace::Pace;
 
 /// What a connection runs over: TCP, TLS, or a pipe in tests.
 pub trait Transport: AsyncRead + AsyncWrite + Unpin + Send {}
@@ -19,7 +20,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> Transport for T {}
 pub enum BodyError {
     /// The client closed before the end.
     CutShort,
-    /// Nothing came for too long.
+    /// Nothing came for too long, or too little.
     Stalled,
     /// The chunks are not chunks.
     MalformedChunk,
@@ -56,6 +57,7 @@ pub struct Body<'a> {
     state: State,
     owes_continue: bool,
     stall: Duration,
+    pace: Pace,
     /// Bytes the operation takes at most; set once it is known.
     pub bytes_max: u64,
     taken: u64,
@@ -87,7 +89,16 @@ impl<'a> Body<'a> {
             BodyKind::Length(bytes) => State::Length(bytes),
             BodyKind::Chunked => State::ChunkSize,
         };
-        Body { transport, buffer, state, owes_continue: expects_continue, stall, bytes_max: 0, taken: 0 }
+        Body {
+            transport,
+            buffer,
+            state,
+            owes_continue: expects_continue,
+            stall,
+            pace: Pace::of_write(stall),
+            bytes_max: 0,
+            taken: 0,
+        }
     }
 
     /// The body has been read to its end, so the next request follows.
@@ -107,6 +118,13 @@ impl<'a> Body<'a> {
 
     /// Between 1 and `bytes_max` bytes; `None` at the end. Asks the client for the body first if it waits to be asked.
     pub async fn next(&mut self, bytes_max: usize) -> Result<Option<Bytes>, BodyError> {
+        // A body that says itself that it is too large is not waited for.
+        if let State::Length(left) = self.state
+            && self.taken.saturating_add(left) > self.bytes_max
+        {
+            self.state = State::Broken;
+            return Err(BodyError::TooLarge { bytes_max: self.bytes_max });
+        }
         match self.advance(bytes_max).await {
             Ok(Some(bytes)) => {
                 self.taken += bytes.len() as u64;
@@ -185,8 +203,8 @@ impl<'a> Body<'a> {
     /// Reads at most `bytes_max` more bytes; at least one.
     async fn fill(&mut self, bytes_max: usize) -> Result<(), BodyError> {
         let mut limited = (&mut *self.transport).take(bytes_max as u64);
-        let read = timeout(self.stall, limited.read_buf(self.buffer)).await;
-        match read.map_err(|_| BodyError::Stalled)?.map_err(BodyError::Io)? {
+        let read = self.pace.wait(limited.read_buf(self.buffer)).await;
+        match read.ok_or(BodyError::Stalled)?.map_err(BodyError::Io)? {
             0 => Err(BodyError::CutShort),
             _ => Ok(()),
         }
@@ -265,6 +283,8 @@ mod tests {
                 assert_eq!(left, rest, "{sent:?} by {piece}");
             }
         }
+        let said = read(BodyKind::Length(1001), "", 64).await.0;
+        assert!(said.is_err_and(|error| error.starts_with("TooLarge")), "before a byte of it came");
         let long = format!("7d0\r\n{}", "x".repeat(2000));
         assert!(read(chunked, &long, 64).await.0.is_err_and(|error| error.starts_with("TooLarge")));
     }

@@ -10,7 +10,7 @@
 use std::future::Future;
 use std::io;
 use std::panic::AssertUnwindSafe;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -21,6 +21,7 @@ use tokio::time::timeout;
 
 use super::body::{Body, Transport};
 use super::head::{Head, HeadError};
+use super::pace::Pace;
 use super::response::{Response, ResponseBody};
 
 /// What a connection may cost.
@@ -29,23 +30,24 @@ pub struct Limits {
     pub head_bytes_max: usize,
     /// Between requests.
     pub idle: Duration,
-    /// From the first byte of a head to its last.
+    /// From the first byte of a head to its last; and of a TLS handshake.
     pub head: Duration,
-    /// Without a byte moving, in either direction.
+    /// Without a byte moving, in either direction; `pace` says how long it may take in all.
     pub stall: Duration,
     /// An unread rest of a body up to this size is read and dropped, to keep the connection.
     pub drain_bytes_max: u64,
 }
 
+impl Limits {
+    /// A head is little and comes at once, so it gets half of the time that a peer may stand still.
+    pub fn new(idle: Duration, stall: Duration) -> Self {
+        Limits { head_bytes_max: 64 * 1024, idle, head: stall / 2, stall, drain_bytes_max: 256 * 1024 }
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
-        Limits {
-            head_bytes_max: 64 * 1024,
-            idle: Duration::from_secs(120),
-            head: Duration::from_secs(30),
-            stall: Duration::from_secs(60),
-            drain_bytes_max: 256 * 1024,
-        }
+        Limits::new(Duration::from_secs(120), Duration::from_secs(60))
     }
 }
 
@@ -80,7 +82,9 @@ pub async fn serve<T: Transport, C: Connection>(
             }
         };
         let mut body = Body::new(transport, &mut buffer, head.body, head.expects_continue(), limits.stall);
-        let (response, panicked) = match (CatchPanic { future: pin!(connection.answer(&head, &mut body)) }).await {
+        // On the heap, and only now: a connection that waits for its next request costs little.
+        let answering = Box::pin(connection.answer(&head, &mut body));
+        let (response, panicked) = match (CatchPanic { future: answering }).await {
             Ok(response) => (response, false),
             Err(()) => (connection.panicked(&head), true),
         };
@@ -130,7 +134,11 @@ async fn read_head<T: Transport>(
                     let _ = buffer.split_to(length);
                     return Ok(Read::Head(head));
                 }
-                Ok(None) if buffer.len() >= limits.head_bytes_max => return Ok(Read::Bad(HeadError::TooManyHeaders)),
+                Ok(None) if buffer.len() >= limits.head_bytes_max => {
+                    let has_line = buffer.contains(&b'\n');
+                    let error = if has_line { HeadError::TooManyHeaders } else { HeadError::TargetTooLong };
+                    return Ok(Read::Bad(error));
+                }
                 Ok(None) => {
                     buffer.reserve(READ_BYTES_FIRST);
                     if transport.read_buf(buffer).await? == 0 {
@@ -171,14 +179,15 @@ async fn write<T: Transport>(
     keep_alive: bool,
     limits: &Limits,
 ) -> io::Result<()> {
+    let mut pace = Pace::of_read(limits.stall);
     out.clear();
     response.write_head(out, keep_alive);
     match response.body {
         ResponseBody::Empty | ResponseBody::Head { .. } => {}
         ResponseBody::Bytes(bytes) if bytes.len() <= JOINED_BYTES_MAX => out.extend_from_slice(&bytes),
         ResponseBody::Bytes(bytes) => {
-            send(transport, out, limits).await?;
-            send(transport, &bytes, limits).await?;
+            send(transport, out, &mut pace).await?;
+            send(transport, &bytes, &mut pace).await?;
             return transport.flush().await;
         }
         ResponseBody::Content { first, mut pieces, bytes } => {
@@ -191,17 +200,17 @@ async fn write<T: Transport>(
             if let Some(first) = piece.take_if(|first| first.len() <= JOINED_BYTES_MAX) {
                 left -= first.len() as u64;
                 out.extend_from_slice(&first);
-                send(transport, out, limits).await?;
+                send(transport, out, &mut pace).await?;
                 piece = pieces.next().await.map_err(damaged)?;
             } else {
-                send(transport, out, limits).await?;
+                send(transport, out, &mut pace).await?;
             }
             while let Some(bytes) = piece {
                 left = left
                     .checked_sub(bytes.len() as u64)
                     .ok_or_else(|| io::Error::other("more content than promised"))?;
                 // The next piece is read while this one is sent.
-                let (next, sent) = tokio::join!(pieces.next(), send(transport, &bytes, limits));
+                let (next, sent) = tokio::join!(pieces.next(), send(transport, &bytes, &mut pace));
                 sent?;
                 piece = next.map_err(damaged)?;
             }
@@ -211,16 +220,16 @@ async fn write<T: Transport>(
             return transport.flush().await;
         }
     }
-    send(transport, out, limits).await?;
+    send(transport, out, &mut pace).await?;
     transport.flush().await
 }
 
-/// Writes all of it; each write must move something within the stall limit.
-async fn send<T: Transport>(transport: &mut T, bytes: &[u8], limits: &Limits) -> io::Result<()> {
+/// Writes all of it, at the pace of whoever reads it.
+async fn send<T: Transport>(transport: &mut T, bytes: &[u8], pace: &mut Pace) -> io::Result<()> {
     let mut rest = bytes;
     while !rest.is_empty() {
-        let written = timeout(limits.stall, transport.write(rest)).await;
-        match written.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?? {
+        let written = pace.wait(transport.write(rest)).await;
+        match written.ok_or_else(|| io::Error::from(io::ErrorKind::TimedOut))?? {
             0 => return Err(io::ErrorKind::WriteZero.into()),
             bytes => rest = &rest[bytes..],
         }
@@ -246,6 +255,12 @@ async fn close<T: Transport>(transport: &mut T, limits: &Limits) -> io::Result<(
     Ok(())
 }
 
+/// Says that no more connections are taken, and lets the client read it.
+pub async fn turn_away<T: Transport>(transport: &mut T, limits: &Limits) -> io::Result<()> {
+    transport.write_all(BUSY_ANSWER).await?;
+    close(transport, limits).await
+}
+
 /// Polls a future and turns a panic in it into `Err`.
 struct CatchPanic<F> {
     future: F,
@@ -265,7 +280,7 @@ impl<F: Future + Unpin> Future for CatchPanic<F> {
 }
 
 /// The answer to a connection over the limit, outside any request.
-pub const BUSY_ANSWER: &[u8] =
+const BUSY_ANSWER: &[u8] =
     b"HTTP/1.1 503 Server Busy\r\nx-ms-error-code: ServerBusy\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 
 #[cfg(test)]

@@ -5,6 +5,8 @@ use std::ops::Range;
 
 /// The most headers a request may have.
 const HEADERS_MAX: usize = 160;
+/// The longest target: the longest name, every character of it escaped, and a filter of a table behind it.
+const TARGET_BYTES_MAX: usize = 32 * 1024;
 
 /// A parsed head. Text is UTF-8; names keep their case and are compared without it.
 #[derive(Clone, Debug)]
@@ -34,7 +36,9 @@ pub enum HeadError {
     Malformed,
     /// The target or a header is not UTF-8.
     NotText,
+    /// Too many of them, or too long.
     TooManyHeaders,
+    TargetTooLong,
     /// Body framing that could be read in two ways.
     AmbiguousLength,
     UnsupportedTransferEncoding,
@@ -67,6 +71,9 @@ impl Head {
             is_http_1_0: request.version == Some(0),
             body: BodyKind::Absent,
         };
+        if head.target.len() > TARGET_BYTES_MAX {
+            return Err(HeadError::TargetTooLong);
+        }
         head.body = head.framing()?;
         if !head.is_http_1_0 && head.headers("host").count() != 1 {
             return Err(HeadError::MissingHost);
@@ -193,6 +200,9 @@ mod tests {
         assert_eq!(Head::parse(b"GET / HTTP/1.1\r\nHost: \xff\r\n\r\n").map(|_| ()), Err(HeadError::NotText));
         let many = format!("GET / HTTP/1.1\nHost: a\n{}\n", "a: b\n".repeat(HEADERS_MAX));
         assert_eq!(parse(&many).map(|_| ()), Err(HeadError::TooManyHeaders));
+        let target = |bytes: usize| format!("GET /{} HTTP/1.1\nHost: a\n\n", "x".repeat(bytes - 1));
+        assert!(parse(&target(TARGET_BYTES_MAX)).is_ok_and(|head| head.is_some()));
+        assert_eq!(parse(&target(TARGET_BYTES_MAX + 1)).map(|_| ()), Err(HeadError::TargetTooLong));
     }
 
     #[test]
