@@ -22,6 +22,7 @@ mod rows;
 mod shares;
 mod smb_clients;
 mod staged_leases;
+mod strangers;
 mod structured;
 mod tables;
 mod tags;

@@ -15,7 +15,7 @@ fn rows() -> impl Iterator<Item = (Service, &'static Operation)> {
 }
 
 /// A token for the container, queue, table or share that the row's request is about; `None` where it is about the service itself.
-fn token(world: &World, service: Service, row: &Operation, request: &Request) -> Option<ServiceSas> {
+pub fn token(world: &World, service: Service, row: &Operation, request: &Request) -> Option<ServiceSas> {
     let path = request.path.split('/').nth(2).unwrap_or_default();
     let (kind, name) = match (service, row.on) {
         (_, Resource::Account | Resource::Tables | Resource::Table | Resource::Anything) => return None,
@@ -27,7 +27,7 @@ fn token(world: &World, service: Service, row: &Operation, request: &Request) ->
     Some(ServiceSas::all(service, kind, name, world.clock.now()))
 }
 
-fn success(row: &Operation) -> u16 {
+pub fn success(row: &Operation) -> u16 {
     if row.built { row.status } else { 501 }
 }
 
