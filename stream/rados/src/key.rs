@@ -159,14 +159,16 @@ pub fn split_naming(stored: &[u8]) -> Option<(Bytes, u128)> {
     let mut rest = stored.strip_prefix(&[kind::NAMING]).or_else(|| stored.strip_prefix(&[kind::DROP]))?;
     let partition = unescape(&mut rest)?;
     let extent = unescape(&mut rest)?;
+    // As it is written, and in no other of the ways that a number can be.
+    let is_right = extent.len() == 32 && extent.iter().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
     let extent = u128::from_str_radix(std::str::from_utf8(&extent).ok()?, 16).ok()?;
-    rest.is_empty().then_some((partition, extent))
+    (is_right && rest.is_empty()).then_some((partition, extent))
 }
 
 /// The partition of an entry of `all_emptied`.
 pub fn split_emptied(stored: &[u8]) -> Option<Bytes> {
     let mut rest = stored.strip_prefix(&[kind::EMPTIED])?;
-    unescape(&mut rest)
+    unescape(&mut rest).filter(|_| rest.is_empty())
 }
 
 /// The key of a group in the registry.
@@ -282,5 +284,9 @@ mod tests {
         assert_eq!(split_naming(&whole), None);
         assert_eq!(split_group(&group(&GroupId(Bytes::from_static(b"a\x00b")))).expect("whole").0, "a\x00b");
         assert_eq!(split_emptied(&emptied(b"x")).expect("whole"), "x");
+        assert_eq!(split_emptied(b"zx\x01y\x01"), None, "something follows it");
+        for extent in ["+5", "0000000000000000000000000000000F", "000000000000000000000000000000005"] {
+            assert_eq!(split_naming(&key(kind::NAMING, &[b"p", extent.as_bytes()])), None, "{extent}");
+        }
     }
 }

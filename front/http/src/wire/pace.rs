@@ -78,10 +78,10 @@ mod tests {
             (Pace::of_read(stall), 1, 59, Some(60)),
             // A megabyte in nine minutes, and in eleven.
             (Pace::of_write(stall), 1 << 16, 33, None),
-            (Pace::of_write(stall), 1 << 16, 41, Some(1148)),
+            (Pace::of_write(stall), 1 << 16, 41, Some(285)),
             // A megabyte in less than two minutes, and in three.
             (Pace::of_read(stall), 1 << 16, 7, None),
-            (Pace::of_read(stall), 1 << 16, 11, Some(154)),
+            (Pace::of_read(stall), 1 << 16, 12, Some(142)),
         ] {
             assert_eq!(given_up(pace, bytes, seconds, 10_000).await, expected, "{bytes} bytes in {seconds} s");
         }
