@@ -18,9 +18,9 @@ pub mod backup;
 mod buffered;
 pub mod disk;
 mod extents;
-pub mod inspect;
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
+pub mod inspect;
 mod key;
 mod late;
 mod lineage;
