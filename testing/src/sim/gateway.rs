@@ -12,7 +12,7 @@ use engine::{BoxFuture, Engine};
 use env::{Ids, ScriptedClock};
 use http::wire::{Limits, serve};
 use http::{App, ServiceConnection};
-use smb::connection::{self, Limits};
+use smb::connection;
 use tokio::io::DuplexStream;
 use tokio::sync::watch;
 
@@ -130,7 +130,7 @@ impl Gateway {
         let address = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 445);
         let serving = async move {
             let (reader, writer) = tokio::io::split(own);
-            let _ = connection::serve(server, reader, writer, address, Limits::default(), draining).await; // the client may have left
+            let _ = connection::serve(server, reader, writer, address, connection::Limits::default(), draining).await; // the client may have left
         };
         let (gateway, ended) = (self.clone(), line.clone());
         let family = self.executor.spawn_family(serving, move || {
