@@ -23,7 +23,7 @@ pub struct CommandLine {
 #[derive(Subcommand, Clone, Debug)]
 pub(super) enum Command {
     /// Serve (what happens without a command, too)
-    Serve(ServeFlags),
+    Serve(Box<ServeFlags>),
     /// Accounts of a cluster: list, create, show, rotate, set, delete
     #[command(subcommand)]
     Account(AccountCommand),
@@ -153,7 +153,7 @@ pub struct OpenFlags {
 impl Asked {
     pub fn gather(line: CommandLine) -> Result<Asked, String> {
         match line.command {
-            Some(Command::Serve(flags)) => Settings::gather(flags).map(Box::new).map(Asked::Serve),
+            Some(Command::Serve(flags)) => Settings::gather(*flags).map(Box::new).map(Asked::Serve),
             None => Settings::gather(line.serve).map(Box::new).map(Asked::Serve),
             Some(Command::Account(command)) => {
                 let OpenFlags { engine, config } = command.open_flags().clone();

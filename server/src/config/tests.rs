@@ -8,7 +8,7 @@ use super::*;
 fn gather(arguments: &[&str], file: &str) -> Result<Settings, String> {
     let line = CommandLine::try_parse_from([&["lazuli"], arguments].concat()).map_err(|error| error.to_string())?;
     let flags = match line.command {
-        Some(Command::Serve(flags)) => flags,
+        Some(Command::Serve(flags)) => *flags,
         None => line.serve,
         Some(other) => panic!("{other:?}"),
     };
