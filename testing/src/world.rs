@@ -22,7 +22,7 @@ fn start() -> Arc<ScriptedClock> {
 }
 
 /// A client of ours hangs up after so much.
-const ANSWER_BYTES_MAX: u64 = 16 << 20;
+const ANSWER_BYTES_MAX: u64 = 80 << 20;
 
 pub struct World {
     pub engine: Arc<dyn Engine>,
