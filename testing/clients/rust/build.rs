@@ -11,7 +11,8 @@ fn main() {
         println!("cargo::rerun-if-changed={}", path.display());
         let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let mut found = text.split("```rust\n").skip(1);
-        let program = found.next().and_then(|rest| rest.split_once("\n```")).unwrap_or_else(|| panic!("{page}: no Rust")).0;
+        let program =
+            found.next().and_then(|rest| rest.split_once("\n```")).unwrap_or_else(|| panic!("{page}: no Rust")).0;
         assert!(found.next().is_none(), "{page}: one program of Rust is run, and here are more");
         // It becomes a module, and is called from outside.
         let module = program.replacen("async fn main()", "pub async fn main()", 1);
