@@ -82,6 +82,17 @@ def test_prints_what_the_page_says(program, environment, request, tmp_path):
     assert ran.stdout == program.printed, f"{program.page}:{program.line}\n{ran.stderr}"
 
 
+def test_the_first_program_that_anybody_sees(environment, tmp_path):
+    """The README's, at the port where the server is."""
+    [program] = [block.text for block in blocks(ROOT / "README.md") if block.language == "python"]
+    shortcut = "UseDevelopmentStorage=true"
+    assert shortcut in program
+    path = tmp_path / "program.py"
+    path.write_text(program.replace(shortcut, environment["AZURE_STORAGE_CONNECTION_STRING"]))
+    ran = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, timeout=SECONDS_MAX)
+    assert (ran.returncode, ran.stdout) == (0, "b'Hello, blob!'\n"), ran.stderr
+
+
 @pytest.mark.parametrize("service", SERVICES)
 def test_every_service_has_every_language(service):
     languages = [block.language for block in blocks(GUIDE / f"{service}.md")]
