@@ -12,6 +12,7 @@ import hashlib
 import hmac
 import http.client
 import re
+import time
 import urllib.parse
 import uuid
 from email.utils import formatdate
@@ -172,6 +173,35 @@ PROBES = {
 }
 
 
+SOON = {"x-ms-lease-action": "acquire", "x-ms-lease-duration": "15", "x-ms-proposed-lease-id": LEASE}
+# What the service documents for requests that are refused, or that ask for more than a plain write: in words, as documented, the steps.
+BEHAVIOURS = [
+    ("a blob that is not there, under `If-Match`", "404 BlobNotFound", [("blob", "GET {c}/none", {"If-Match": '"0x1"'})]),
+    ("a range behind the end of a blob", "416 InvalidRange", [("blob", "GET {c}/b", {"x-ms-range": "bytes=100-200"})]),
+    ("a page blob where a block blob is", "409 InvalidBlobType", [PAGE]),
+    ("a lease id that is no GUID", "400 InvalidHeaderValue", [("blob", "PUT {c}/b?comp=lease", SOON | {"x-ms-proposed-lease-id": "mine"})]),
+    ("a write with the id of a lease that was broken", "412 LeaseLost", [
+        ("blob", "PUT {c}/b?comp=lease", SOON),
+        ("blob", "PUT {c}/b?comp=lease", {"x-ms-lease-action": "break", "x-ms-lease-break-period": "0"}),
+        ("blob", "PUT {c}/b", PUT | HELD, "new")]),
+    ("an append at a position that is not the end", "412 AppendPositionConditionNotMet", [
+        GONE, APPEND, ("blob", "PUT {c}/b?comp=appendblock", {"x-ms-blob-condition-appendpos": "5"}, "more")]),
+    ("an append to a blob that was sealed", "409 BlobIsSealed", [
+        GONE, APPEND, ("blob", "PUT {c}/b?comp=seal"), ("blob", "PUT {c}/b?comp=appendblock", {}, "more")]),
+    ("a body whose CRC64 is another", "400 Crc64Mismatch", [("blob", "PUT {c}/b", PUT | {"x-ms-content-crc64": "AAAAAAAAAAA="}, "new")]),
+    ("metadata of more than 8 KiB", "400 MetadataTooLarge", [("blob", "PUT {c}/b?comp=metadata", {f"x-ms-meta-a{n}": "x" * 1000 for n in range(9)})]),
+    ("a page of no results", "400 OutOfRangeQueryParameterValue", [("blob", "GET {c}?restype=container&comp=list&maxresults=0")]),
+    ("a request that is an hour old", "403 AuthenticationFailed", [("blob", "GET {c}/b", {"x-ms-date": "{an hour ago}"})]),
+    ("a blob that was deleted, restored and read, where deleted ones are kept", "200", [
+        ("blob", "PUT ?restype=service&comp=properties", {}, KEEPING), GONE, ("blob", "PUT {c}/b?comp=undelete"), ("blob", "GET {c}/b")]),
+    ("an entity written under a stale ETag", "412 UpdateConditionNotSatisfied", [
+        ("table", f"PUT {ENTITY}", JSON | {"If-Match": "W/\"datetime'2020-01-01T00%3A00%3A00.0000000Z'\""}, '{"PartitionKey":"p","RowKey":"r"}')]),
+    ("a message deleted with a receipt that is not its newest", "404 MessageNotFound", [
+        RECEIVED, ("queue", "PUT {q}/messages/{id}?popreceipt={receipt}&visibilitytimeout=10", {}, MESSAGE),
+        ("queue", "DELETE {q}/messages/{id}?popreceipt={receipt}")]),
+]
+
+
 def _mac(text):
     return base64.b64encode(hmac.new(base64.b64decode(KEY), text.encode(), hashlib.sha256).digest()).decode()
 
@@ -213,7 +243,7 @@ class Peer:
         account = ACCOUNT + secondary
         method, _, path = line.partition(" ")
         data = body.encode()
-        headers = dict(headers or {}) | {"x-ms-date": formatdate(usegmt=True), "x-ms-version": VERSION}
+        headers = {"x-ms-date": formatdate(usegmt=True), "x-ms-version": VERSION} | dict(headers or {})
         if method in ("PUT", "POST", "PATCH"):
             headers["Content-Length"] = str(len(data))
         if method != "OPTIONS":
@@ -230,6 +260,7 @@ class Peer:
         """What the probe's names stand for, made new."""
         name = uuid.uuid4().hex[:12]
         told = {"c": f"c{name}", "q": f"q{name}", "t": f"t{name}", "here": self.address("blob"), "tables": self.address("table"), "sas": account_sas()}
+        told["an hour ago"] = formatdate(time.time() - 3600, usegmt=True)
         target = f"/{ACCOUNT}/{told['c']}/b"
         date = formatdate(usegmt=True)
         signature = _mac(f"DELETE\n\n\n\n\n\n\n\n\n\n\n\nx-ms-date:{date}\nx-ms-version:{VERSION}\n/{ACCOUNT}{target}")
@@ -248,7 +279,7 @@ class Peer:
         told = self.world()
 
         def fill(text):
-            return re.sub(r"\{(\w+)\}", lambda found: told.get(found.group(1), found.group()), text)
+            return re.sub(r"\{([\w ]+)\}", lambda found: told.get(found.group(1), found.group()), text)
 
         for number, step in enumerate(steps, 1):
             service, line, headers, body, find = (*step, *({}, "", {})[len(step) - 2:])

@@ -10,8 +10,18 @@ import pytest
 
 import server as servers
 from blocks import ROOT
-from probes import NOT_ASKED, PROBES, Peer
+from probes import BEHAVIOURS, NOT_ASKED, PROBES, Peer
 
+COMPARED = ROOT / "docs/compare.md"
+WORDS = """# Beside Azurite
+Measured by `testing/guide/test_peer.py`, which writes this page and fails when it is no longer so: each request was sent to both, with the account's key, in a
+world made for it. The first column of answers is what the service documents. How many operations each has: [operations.md](operations.md). What else
+differs, as the client suites meet it: [GAPS.md](../testing/clients/GAPS.md).
+
+| what is asked for | as documented | Lazuli | {} |
+| --- | --- | --- | --- |
+"""
+KEPT = 200
 RECORD = ROOT / "testing/clients/azurite.txt"
 HEAD = "# Operation: what Azurite {} answered to a request that does it here. Written by testing/guide/test_peer.py with README=write.\n"
 
@@ -70,3 +80,35 @@ def test_what_the_peer_answers(tmp_path):
         RECORD.write_text(text)
         pytest.skip("written")
     assert RECORD.read_text() == text
+
+
+def survivors(server):
+    """Of so many acknowledged writes, how many are there after kill -9."""
+    peer = Peer(server.ports)
+    told = peer.world()
+    for number in range(KEPT):
+        assert peer.send("blob", f"PUT {told['c']}/{number}", {"x-ms-blob-type": "BlockBlob"}, "content")[0] == 201
+    server.kill()
+    server.start()
+    return sum(peer.send("blob", f"GET {told['c']}/{number}")[2] == "content" for number in range(KEPT))
+
+
+def test_side_by_side(tmp_path):
+    answers, kept = {}, {}
+    for kind in ("lazuli", "azurite"):
+        with start(kind, tmp_path) as server:
+            peer = Peer(server.ports)
+            answers[kind] = [" ".join(str(part) for part in peer.ask(steps)).strip() for _, _, steps in BEHAVIOURS]
+            kept[kind] = survivors(server)
+    assert kept["lazuli"] == KEPT
+    assert answers["lazuli"] == [documented for _, documented, _ in BEHAVIOURS]
+    version = re.search(r"Azurite [\d.]+", RECORD.read_text()).group()
+    rows = zip([words for words, _, _ in BEHAVIOURS], [documented for _, documented, _ in BEHAVIOURS], answers["lazuli"], answers["azurite"])
+    text = WORDS.format(version) + "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    lost = "all are there" if kept["azurite"] == KEPT else "some are lost"
+    text += f"| {KEPT} blobs that were acknowledged, after `kill -9` and a new start | all are there | all are there | {lost} |\n"
+    text += "| the File service, over REST and SMB | there | there | not there |\n"
+    if os.environ.get("README") == "write":
+        COMPARED.write_text(text)
+        pytest.skip("written")
+    assert COMPARED.read_text() == text
