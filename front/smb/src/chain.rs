@@ -125,7 +125,7 @@ impl Request {
             // What came before it in the chain is not to wait, too, if nothing comes after it.
             let earlier = lock(&self.earlier).take();
             let mut frame = earlier.unwrap_or_else(|| FrameOut::new(self.sealing()));
-            frame.push(header, error_body(&[]), &[], None, true);
+            frame.push(header, error_body(&[]), Vec::new(), None, true);
             frame.send(&self.connection, self.sealing(), None);
         }
         Ok(cancel.clone())
@@ -219,7 +219,7 @@ pub async fn run(connection: Arc<Connection>, frame: Frame) {
         if let Some(earlier) = lock(&request.earlier).take() {
             out = earlier;
         }
-        out.push(header, reply.body, &reply.payload, request.signing().as_deref(), is_last);
+        out.push(header, reply.body, reply.payload, request.signing().as_deref(), is_last);
     }
     out.send(&connection, sealed_by.as_ref(), Some(room));
 }
@@ -355,7 +355,14 @@ pub fn is_signed_well(signer: &Signer, header: &Header, message: &[u8]) -> bool 
 struct FrameOut {
     frame: Vec<u8>,
     begin: usize,
+    is_sealed: bool,
+    /// What was read, behind the last of them. What is encrypted is so in place, and has none.
+    payload: Vec<Bytes>,
 }
+
+/// What was read in pieces of this length is sent from where it lies. A small piece may be part of a large one that would stay
+/// in memory with it: it is copied.
+const PIECE_BYTES_MIN: usize = 64 << 10;
 
 /// The length that every frame begins with.
 const PREFIX_BYTES: usize = 4;
@@ -363,11 +370,23 @@ const PREFIX_BYTES: usize = 4;
 impl FrameOut {
     fn new(sealing: Option<&Arc<Session>>) -> FrameOut {
         let begin = PREFIX_BYTES + if sealing.is_some() { SEALED_BYTES } else { 0 };
-        FrameOut { frame: vec![0; begin], begin }
+        FrameOut { frame: vec![0; begin], begin, is_sealed: sealing.is_some(), payload: Vec::new() }
     }
 
-    fn push(&mut self, mut header: Header, body: Vec<u8>, payload: &[Bytes], signer: Option<&Signer>, is_last: bool) {
+    fn push(
+        &mut self,
+        mut header: Header,
+        body: Vec<u8>,
+        mut payload: Vec<Bytes>,
+        signer: Option<&Signer>,
+        is_last: bool,
+    ) {
         let begin = self.frame.len();
+        let payload_bytes = payload.iter().map(Bytes::len).sum::<usize>();
+        let is_in_large_pieces = payload_bytes >= payload.len().max(1) * PIECE_BYTES_MIN;
+        if is_last && !self.is_sealed && is_in_large_pieces {
+            self.payload = std::mem::take(&mut payload);
+        }
         if signer.is_some() {
             header.flags |= flag::SIGNED;
             header.signature = [0; 16];
@@ -382,12 +401,14 @@ impl FrameOut {
             self.frame.set_u32(begin + 20, length as u32);
         }
         if let Some(signer) = signer {
-            let signature = signer.signature(&[&self.frame[begin..]], nonce(&header, true));
+            let message: Vec<&[u8]> =
+                std::iter::once(&self.frame[begin..]).chain(self.payload.iter().map(Bytes::as_ref)).collect();
+            let signature = signer.signature(&message, nonce(&header, true));
             self.frame[begin + SIGNATURE.start..begin + SIGNATURE.end].copy_from_slice(&signature);
         }
     }
 
-    /// Gives back the last message as it is sent, before encryption.
+    /// Gives back what is sent, before encryption, where nothing was read.
     fn message(&self) -> &[u8] {
         &self.frame[self.begin..]
     }
@@ -404,9 +425,10 @@ impl FrameOut {
             sealed.encode(&mut header);
             self.frame[PREFIX_BYTES..self.begin].copy_from_slice(&header);
         }
-        let length = (self.frame.len() - PREFIX_BYTES) as u32;
+        let payload_bytes = self.payload.iter().map(Bytes::len).sum::<usize>();
+        let length = (self.frame.len() - PREFIX_BYTES + payload_bytes) as u32;
         self.frame[..PREFIX_BYTES].copy_from_slice(&length.to_be_bytes());
-        connection.send(Outgoing { frame: self.frame, room });
+        connection.send(Outgoing { frame: self.frame, payload: self.payload, room });
     }
 }
 
@@ -418,7 +440,7 @@ pub fn answer_plain(connection: &Connection, header: &Header, reply: Reply) -> V
 
 pub fn send_plain(connection: &Connection, header: Header, body: Vec<u8>) -> Vec<u8> {
     let mut out = FrameOut::new(None);
-    out.push(header, body, &[], None, true);
+    out.push(header, body, Vec::new(), None, true);
     let sent = out.message().to_vec();
     out.send(connection, None, None);
     sent
@@ -436,7 +458,7 @@ pub fn answer_setup(
     let signer = signer.and_then(|session| session.signer_on(connection.id).or_else(|| session.any_signer()));
     let mut out = FrameOut::new(sealed_by);
     let header = response_header(connection, header, reply.status);
-    out.push(header, reply.body, &[], signer.as_deref(), true);
+    out.push(header, reply.body, Vec::new(), signer.as_deref(), true);
     let sent = out.message().to_vec();
     out.send(connection, sealed_by, None);
     sent
@@ -459,6 +481,6 @@ pub fn tell(connection: &Connection, session: &Arc<Session>, body: Vec<u8>) {
     };
     let sealing = session.encrypts.then_some(session);
     let mut out = FrameOut::new(sealing);
-    out.push(header, body, &[], None, true);
+    out.push(header, body, Vec::new(), None, true);
     out.send(connection, sealing, None);
 }

@@ -7,7 +7,7 @@
 //!    what they are answered.
 
 use std::collections::{HashMap, HashSet};
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::time::timeout;
 
@@ -42,6 +42,8 @@ const FRAME_BYTES_MAX: usize = TRANSFER_BYTES_MAX as usize + (128 << 10);
 const UNKNOWN_FRAME_BYTES_MAX: usize = 64 << 10;
 /// Requests and responses of one connection in memory, in KiB.
 const MEMORY_KIB: u32 = 64 << 10;
+/// A small frame comes with its length in one read; what is longer is read to where it stays.
+const READ_AHEAD_BYTES: usize = 16 << 10;
 /// Requests of one connection that wait for something.
 const PENDING_MAX: usize = 512;
 
@@ -96,6 +98,8 @@ impl Cancel {
 /// A frame on its way out, and the room it takes.
 pub struct Outgoing {
     pub frame: Vec<u8>,
+    /// What comes behind it, from where it lies.
+    pub payload: Vec<Bytes>,
     pub room: Option<Arc<OwnedSemaphorePermit>>,
 }
 
@@ -238,7 +242,7 @@ pub async fn serve(
         authentications: HashMap::new(),
     };
     let outcome = tokio::select! {
-        outcome = reading.run(reader) => outcome,
+        outcome = reading.run(BufReader::with_capacity(READ_AHEAD_BYTES, reader)) => outcome,
         _ = draining.wait_for(|draining| *draining) => Ok(()),
         () = connection.broken.cancelled() => Err(Ended::Broken("it was given up")),
     };
@@ -258,24 +262,31 @@ async fn write(
     mut outgoing: mpsc::UnboundedReceiver<Outgoing>,
     stall: Duration,
 ) {
-    while let Some(Outgoing { frame, room }) = outgoing.recv().await {
-        if write_frame(&mut socket, &frame, stall).await.is_err() {
+    while let Some(Outgoing { frame, payload, room }) = outgoing.recv().await {
+        if write_frame(&mut socket, &frame, &payload, stall).await.is_err() {
             // Who takes no answers sends no requests.
             broken.cancel();
             return;
         }
-        drop(room);
+        drop((payload, room));
     }
     let _ = socket.shutdown().await; // the client may be gone
 }
 
-async fn write_frame(socket: &mut (impl AsyncWrite + Unpin), frame: &[u8], stall: Duration) -> io::Result<()> {
-    let mut rest = frame;
+async fn write_frame(
+    socket: &mut (impl AsyncWrite + Unpin),
+    frame: &[u8],
+    payload: &[Bytes],
+    stall: Duration,
+) -> io::Result<()> {
+    let mut parts: Vec<IoSlice<'_>> =
+        std::iter::once(frame).chain(payload.iter().map(Bytes::as_ref)).map(IoSlice::new).collect();
+    let mut rest = parts.as_mut_slice();
     while !rest.is_empty() {
-        let written = timeout(stall, socket.write(rest)).await;
+        let written = timeout(stall, socket.write_vectored(rest)).await;
         match written.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?? {
             0 => return Err(io::ErrorKind::WriteZero.into()),
-            bytes => rest = &rest[bytes..],
+            bytes => IoSlice::advance_slices(&mut rest, bytes),
         }
     }
     Ok(())

@@ -1,10 +1,12 @@
 //! Signatures of messages (MS-SMB2 3.1.4.1): over the whole message, its signature field zero.
 
 use aes::Aes128;
+use aes::cipher::BlockCipherEncrypt;
 use cmac::Cmac;
+use ghash::GHash;
+use ghash::universal_hash::UniversalHash;
 use hmac::digest::KeyInit;
 use hmac::{Hmac, Mac};
-use ring::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use sha2::Sha256;
 
 /// How messages are signed. 2.1 knows the first alone, 3.0 and 3.0.2 the second, 3.1.1 chooses.
@@ -54,7 +56,7 @@ impl SigningNonce {
 pub enum Signer {
     HmacSha256(Hmac<Sha256>),
     AesCmac(Cmac<Aes128>),
-    AesGmac(LessSafeKey),
+    AesGmac(Gmac),
 }
 
 impl Signer {
@@ -62,9 +64,7 @@ impl Signer {
         match algorithm {
             SigningAlgorithm::HmacSha256 => Signer::HmacSha256(Hmac::new_from_slice(key).expect("any length is a key")),
             SigningAlgorithm::AesCmac => Signer::AesCmac(Cmac::new(key.into())),
-            SigningAlgorithm::AesGmac => {
-                Signer::AesGmac(LessSafeKey::new(UnboundKey::new(&AES_128_GCM, key).expect("16 bytes are its key")))
-            }
+            SigningAlgorithm::AesGmac => Signer::AesGmac(Gmac::new(key)),
         }
     }
 
@@ -75,7 +75,7 @@ impl Signer {
                 *over(mac, parts).finalize().into_bytes().first_chunk().expect("32 bytes are more than 16")
             }
             Signer::AesCmac(mac) => over(mac, parts).finalize().into_bytes().into(),
-            Signer::AesGmac(key) => gmac(key, nonce.bytes(), parts),
+            Signer::AesGmac(mac) => mac.signature(parts, nonce.bytes()),
         }
     }
 
@@ -84,11 +84,7 @@ impl Signer {
         match self {
             Signer::HmacSha256(mac) => over(mac, parts).verify_truncated_left(signature).is_ok(),
             Signer::AesCmac(mac) => over(mac, parts).verify_slice(signature).is_ok(),
-            Signer::AesGmac(key) => {
-                let nonce = Nonce::assume_unique_for_key(nonce.bytes());
-                let tag = (*signature).into();
-                key.open_in_place_separate_tag(nonce, Aad::from(parts.concat()), tag, &mut [], 0..).is_ok()
-            }
+            Signer::AesGmac(mac) => mac.verify(parts, nonce.bytes(), signature),
         }
     }
 }
@@ -99,15 +95,75 @@ fn over<M: Mac + Clone>(mac: &M, parts: &[&[u8]]) -> M {
     mac
 }
 
-/// GCM with nothing to encrypt. It wants the message in one piece: a copy costs little beside the signature.
-fn gmac(key: &LessSafeKey, nonce: [u8; 12], parts: &[&[u8]]) -> [u8; 16] {
-    let nonce = Nonce::assume_unique_for_key(nonce);
-    let tag = key.seal_in_place_separate_tag(nonce, Aad::from(parts.concat()), &mut []);
-    tag.expect("no message is too long").as_ref().try_into().expect("a tag is 16 bytes")
+const BLOCK_BYTES: usize = 16;
+
+/// GCM with nothing to encrypt: a hash of the message under a key, masked by what the cipher makes of the nonce.
+pub struct Gmac {
+    cipher: Aes128,
+    /// Of nothing yet. Its key has been multiplied with itself, which is too dear to do for each message.
+    hash: GHash,
+}
+
+impl Gmac {
+    fn new(key: &[u8; 16]) -> Gmac {
+        let cipher = Aes128::new(key.into());
+        let mut hash_key = [0; BLOCK_BYTES].into();
+        cipher.encrypt_block(&mut hash_key);
+        Gmac { cipher, hash: GHash::new(&hash_key) }
+    }
+
+    fn signature(&self, parts: &[&[u8]], nonce: [u8; 12]) -> [u8; BLOCK_BYTES] {
+        let hash = self.hash(parts).finalize().into();
+        self.masked(hash, nonce)
+    }
+
+    fn verify(&self, parts: &[&[u8]], nonce: [u8; 12], signature: &[u8; BLOCK_BYTES]) -> bool {
+        self.hash(parts).verify(&self.masked(*signature, nonce).into()).is_ok()
+    }
+
+    fn masked(&self, mut hash: [u8; BLOCK_BYTES], nonce: [u8; 12]) -> [u8; BLOCK_BYTES] {
+        let mut mask = [0; BLOCK_BYTES];
+        mask[..12].copy_from_slice(&nonce);
+        mask[15] = 1;
+        let mut mask = mask.into();
+        self.cipher.encrypt_block(&mut mask);
+        hash.iter_mut().zip(mask).for_each(|(byte, mask)| *byte ^= mask);
+        hash
+    }
+
+    /// Of the parts one after the other, zeros up to the end of a block, and how many bits they are.
+    fn hash(&self, parts: &[&[u8]]) -> GHash {
+        let mut hash = self.hash.clone();
+        let (mut begun, mut begun_bytes, mut bytes) = ([0; BLOCK_BYTES], 0, 0);
+        for part in parts {
+            let mut rest = *part;
+            bytes += part.len();
+            if begun_bytes > 0 {
+                let (fill, after) = rest.split_at(rest.len().min(BLOCK_BYTES - begun_bytes));
+                begun[begun_bytes..][..fill.len()].copy_from_slice(fill);
+                (begun_bytes, rest) = (begun_bytes + fill.len(), after);
+                if begun_bytes < BLOCK_BYTES {
+                    continue;
+                }
+                hash.update_padded(&begun);
+            }
+            let (blocks, after) = rest.split_at(rest.len() - rest.len() % BLOCK_BYTES);
+            hash.update_padded(blocks);
+            begun[..after.len()].copy_from_slice(after);
+            begun_bytes = after.len();
+        }
+        hash.update_padded(&begun[..begun_bytes]);
+        let mut lengths = [0; BLOCK_BYTES];
+        lengths[..8].copy_from_slice(&(bytes as u64 * 8).to_be_bytes());
+        hash.update_padded(&lengths);
+        hash
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use ring::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+
     use super::*;
     use crate::security::vectors::{self, array, hex};
 
@@ -158,19 +214,36 @@ mod tests {
     /// NIST's vectors of GCM without a plaintext.
     #[test]
     fn published_signatures_of_aes_gmac() {
-        let key = |text| LessSafeKey::new(UnboundKey::new(&AES_128_GCM, &hex(text)).unwrap());
+        let gmac = |key| Gmac::new(&array(key));
         assert_eq!(
-            gmac(&key("00000000000000000000000000000000"), [0; 12], &[]),
+            gmac("00000000000000000000000000000000").signature(&[], [0; 12]),
             *hex("58e2fccefa7e3061367f1d57a4e7455a")
         );
         assert_eq!(
-            gmac(
-                &key("77be63708971c4e240d1cb79e8d77feb"),
-                array("e0e00f19fed7ba0136a797f3"),
-                &[&hex("7a43ec1d9c0a5a78"), &hex("a0b16533a6213cab")]
-            ),
+            gmac("77be63708971c4e240d1cb79e8d77feb")
+                .signature(&[&hex("7a43ec1d9c0a5a78"), &hex("a0b16533a6213cab")], array("e0e00f19fed7ba0136a797f3")),
             *hex("209fcc8d3675ed938e9c7166709dd946")
         );
+    }
+
+    /// Held against ring's, which takes a message in one piece: every length up to some blocks, cut anywhere.
+    #[test]
+    fn aes_gmac_of_any_length_in_any_parts() {
+        let (key, nonce) = ([0x5c; 16], [9; 12]);
+        let other = LessSafeKey::new(UnboundKey::new(&AES_128_GCM, &key).expect("16 bytes are its key"));
+        let message: Vec<u8> = (0..1000_u32).map(|at| (at * 7 + at / 256) as u8).collect();
+        for bytes in (0..300).chain([1000]) {
+            let message = &message[..bytes];
+            let tag =
+                other.seal_in_place_separate_tag(Nonce::assume_unique_for_key(nonce), Aad::from(message), &mut []);
+            let expected = tag.expect("a tag");
+            for cut in [0, 1, 15, 16, 17, 48, 64, bytes].map(|cut| cut.min(bytes)) {
+                let (before, after) = message.split_at(cut);
+                let (middle, after) = after.split_at(after.len().min(5));
+                let signature = Gmac::new(&key).signature(&[before, middle, after], nonce);
+                assert_eq!(signature, expected.as_ref(), "{bytes} bytes cut at {cut}");
+            }
+        }
     }
 
     /// MS-SMB2 3.1.4.1: the message id, then bit 0 for the server and bit 1 for CANCEL.
