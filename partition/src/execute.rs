@@ -266,9 +266,10 @@ impl Shell {
 
         let leadership = turn.open.is_empty().then(|| line.lead(&mut turn.open));
         let ticket = turn.open.join(guards, writes, command.durability());
-        // Those who wait already are let in first, so that they share the leader's commit; the others leave it to the leader, unless
-        // the leader is gone.
-        let commits_now = leadership.is_some() && !line.is_waited_for();
+        // Those who wait already are let in first, so that they share the leader's commit, unless there is nothing to be won by
+        // that; the others leave it to the leader, unless the leader is gone.
+        let is_quick = turn.open.is_buffered() && self.engine.buffers();
+        let commits_now = leadership.is_some() && (is_quick || !line.is_waited_for());
         if !commits_now {
             drop(turn);
             if leadership.is_none() && !ticket.is_orphaned() {

@@ -213,9 +213,13 @@ impl OpenBatch {
         self.number == ticket.batch_number
     }
 
-    /// Buffered only if all that is written in it may be.
+    /// May all that is written in it be buffered?
+    pub fn is_buffered(&self) -> bool {
+        !self.is_synced
+    }
+
     fn durability(&self) -> Durability {
-        if self.is_synced { Durability::Synced } else { Durability::Buffered }
+        if self.is_buffered() { Durability::Buffered } else { Durability::Synced }
     }
 
     pub fn join(&mut self, guards: Vec<Guard>, writes: &[Write], durability: Durability) -> Ticket {

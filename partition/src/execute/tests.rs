@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::ops::Bound;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use contract::ErrorCode;
 use engine::memory::MemoryEngine;
@@ -28,6 +28,7 @@ struct Gated {
     durabilities: Mutex<Vec<Durability>>,
     /// What the next commits answer instead of committing.
     answers: Mutex<VecDeque<CommitError>>,
+    buffers: AtomicBool,
 }
 
 impl Gated {
@@ -38,6 +39,7 @@ impl Gated {
             commits: AtomicUsize::new(0),
             durabilities: Mutex::default(),
             answers: Mutex::default(),
+            buffers: AtomicBool::new(false),
         })
     }
 }
@@ -65,6 +67,9 @@ impl Engine for Gated {
                 None => self.inner.commit(partition, batch, durability).await,
             }
         })
+    }
+    fn buffers(&self) -> bool {
+        self.buffers.load(Ordering::SeqCst)
     }
     fn sync(&self) -> BoxFuture<'_, Result<(), Fault>> {
         self.inner.sync()
@@ -174,6 +179,30 @@ async fn waiting_commands_share_a_commit() {
     // The first went alone, the ninety-nine that came meanwhile together.
     assert_eq!(engine.commits.load(Ordering::SeqCst), 3);
     assert_eq!(shell.turns.lines(), 0, "no line is kept for nobody");
+}
+
+/// Where a buffered commit is over at once nobody waits for others to join it; a synced one is shared all the same.
+#[tokio::test]
+async fn buffered_commands_share_a_commit_only_where_that_saves_one() {
+    for (buffers, durability, commits) in
+        [(false, Durability::Buffered, 2), (true, Durability::Buffered, 10), (true, Durability::Synced, 2)]
+    {
+        let engine = Gated::new(1);
+        let shell = shell(engine.clone()).await;
+        engine.buffers.store(buffers, Ordering::SeqCst);
+        let mut tasks = Vec::new();
+        for _ in 0..10 {
+            tasks.push(start_with(&shell, Add { durability, ..add(None) }).await);
+        }
+        engine.gate.add_permits(10);
+        let mut counts = Vec::new();
+        for task in tasks {
+            counts.push(task.await.expect("no panic").expect("counted"));
+        }
+        counts.sort_unstable();
+        assert_eq!(counts, (1..=10).collect::<Vec<u64>>(), "no update is lost");
+        assert_eq!(engine.commits.load(Ordering::SeqCst), 1 + commits, "{buffers} {durability:?}");
+    }
 }
 
 #[tokio::test]

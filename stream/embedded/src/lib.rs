@@ -353,6 +353,10 @@ impl Engine for Embedded {
         Box::pin(self.commit_batch(partition, batch, durability))
     }
 
+    fn buffers(&self) -> bool {
+        self.durability == Durability::Full
+    }
+
     fn sync(&self) -> BoxFuture<'_, Result<(), Fault>> {
         Box::pin(self.sync_buffered())
     }

@@ -1,5 +1,5 @@
 //! The synchronous core over fjall: checks guards, stages changes, applies them as one batch. It belongs to the commit
-//! thread; nobody else writes to fjall.
+//! thread, and for buffered commits to their callers while that has nothing to do (`thread.rs`); nobody else writes to fjall.
 //!
 //! 1. Changes are staged in order, each against the state the ones before it would leave, and applied as ONE fjall batch
 //!    with its durability set: fjall writes and syncs its journal before anything of the batch can be seen. Buffered commits
@@ -186,6 +186,22 @@ impl Core {
             self.show(stage);
         }
         Ok(outcomes)
+    }
+
+    /// May a buffered commit be added to what is staged, so that nothing has to be written now?
+    pub fn has_room(&self) -> bool {
+        let bytes = self.stage.as_ref().map_or(0, |stage| stage.buffered_bytes);
+        self.persist != PersistMode::Buffer && bytes < BUFFERED_BYTES_MAX
+    }
+
+    /// Stages one buffered commit and shows it, where there is room. An error means what it means to `apply`.
+    pub fn apply_buffered(&mut self, change: Change) -> Result<Outcome, Fault> {
+        let mut stage = self.stage.take().unwrap_or_else(|| Stage::new(&self.shared.store));
+        let outcome = self.stage(&mut stage, change)?;
+        if stage.changed {
+            self.show(stage);
+        }
+        Ok(outcome)
     }
 
     /// Lets everybody see what is staged.

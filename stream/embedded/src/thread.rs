@@ -1,12 +1,16 @@
 //! The async face of the core: a queue in, group commit, answers out.
 //!
-//! One thread owns the core. It takes whatever is queued, applies it as one group and answers everyone in it; what came
-//! in the meantime is the next group. A request once queued is carried out whether or not its caller still waits.
+//! One thread takes whatever is queued, applies it as one group and answers everyone in it; what came in the meantime is the
+//! next group. A request once queued is carried out whether or not its caller still waits.
+//!
+//! The core belongs to whoever has it locked: that thread, for as long as a group takes; or, while the thread has nothing to
+//! do, the caller of a buffered commit, which is staged and shown and waits for no disk. To wake a thread for that, and to be
+//! woken by it, would cost several times as much. Callers never wait for the lock.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -57,17 +61,74 @@ enum Message {
     Close,
 }
 
+/// The core, until it is closed; and who hears of extents that may be worth moving.
+struct Shared {
+    core: Mutex<Option<Core>>,
+    shrunk: Box<dyn Fn(Vec<Address>) + Send + Sync>,
+}
+
+/// A caller panicked under the lock.
+const POISONED: &str = "a buffered commit failed half way";
+
+impl Shared {
+    /// Waits for nobody.
+    fn try_lock(&self, stop: &Stop) -> Option<MutexGuard<'_, Option<Core>>> {
+        match self.core.try_lock() {
+            Ok(locked) => Some(locked),
+            Err(TryLockError::WouldBlock) => None,
+            Err(TryLockError::Poisoned(_)) => {
+                stop.set(POISONED.to_owned());
+                None
+            }
+        }
+    }
+
+    fn tell_shrunk(&self, core: &mut Core) {
+        let candidates = core.take_shrunk();
+        if !candidates.is_empty() {
+            (self.shrunk)(candidates);
+        }
+    }
+
+    /// Nobody has it after this.
+    fn take(&self) -> Option<Core> {
+        self.core.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
 /// The way into the commit thread.
 #[derive(Clone)]
 pub struct Queue {
     sender: Sender<Message>,
     stop: Arc<Stop>,
+    shared: Arc<Shared>,
 }
 
 impl Queue {
     pub async fn run(&self, change: Change) -> Outcome {
+        let change = match self.run_here(change) {
+            Ok(outcome) => return outcome,
+            Err(change) => change,
+        };
         let answer = self.push(change)?;
         answer.await.unwrap_or_else(|_| Err(CommitError::Fault(self.stop.fault())))
+    }
+
+    /// Does it at once, if it is buffered and nobody else is at work; otherwise gives it back.
+    fn run_here(&self, change: Change) -> Result<Outcome, Change> {
+        if change.is_synced() {
+            return Err(change);
+        }
+        let Some(mut locked) = self.shared.try_lock(&self.stop) else { return Err(change) };
+        let Some(core) = locked.as_mut().filter(|core| core.has_room() && self.stop.check().is_ok()) else {
+            return Err(change);
+        };
+        let outcome = core.apply_buffered(change).unwrap_or_else(|fault| {
+            self.stop.set(fault.to_string());
+            Err(CommitError::Fault(fault))
+        });
+        self.shared.tell_shrunk(core);
+        Ok(outcome)
     }
 
     /// The same for threads of our own.
@@ -95,19 +156,22 @@ impl Queue {
 pub fn start(
     core: Core,
     stop: Arc<Stop>,
-    shrunk: impl Fn(Vec<Address>) + Send + 'static,
+    shrunk: impl Fn(Vec<Address>) + Send + Sync + 'static,
 ) -> std::io::Result<(Queue, JoinHandle<Result<(), Fault>>)> {
     let (sender, receiver) = channel();
-    let queue = Queue { sender, stop: Arc::clone(&stop) };
+    let shared = Arc::new(Shared { core: Mutex::new(Some(core)), shrunk: Box::new(shrunk) });
+    let queue = Queue { sender, stop: Arc::clone(&stop), shared: Arc::clone(&shared) };
     let work = move || {
         // A panic here is a bug met half way through a change: the state in memory is not to be trusted any more.
-        let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| run(core, &receiver, &stop, &shrunk)));
+        let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| run(&shared, &receiver, &stop)));
         let outcome = outcome.unwrap_or_else(|panic| {
             let why = format!("the commit thread failed: {}", words(panic.as_ref()));
             stop.set(why.clone());
             Err(Fault::Stopped { why })
         });
         stop.set("the engine was closed".to_owned());
+        // Its alarm goes with it, by which the thread that syncs late knows.
+        drop(shared.take());
         outcome
     };
     let thread = std::thread::Builder::new().name("lazuli:commit".to_owned()).spawn(work)?;
@@ -115,7 +179,7 @@ pub fn start(
 }
 
 /// Until it is closed. What is buffered then is written.
-fn run(mut core: Core, receiver: &Receiver<Message>, stop: &Stop, shrunk: &impl Fn(Vec<Address>)) -> Result<(), Fault> {
+fn run(shared: &Shared, receiver: &Receiver<Message>, stop: &Stop) -> Result<(), Fault> {
     let mut closing = false;
     let (mut last, mut before_last) = (0, 0);
     while !closing {
@@ -158,7 +222,16 @@ fn run(mut core: Core, receiver: &Receiver<Message>, stop: &Stop, shrunk: &impl 
             answers.into_iter().for_each(|answer| drop(answer.send(Err(CommitError::Fault(stop.fault())))));
             continue;
         }
-        match core.apply(changes.into_iter()) {
+        let Ok(mut locked) = shared.core.lock() else {
+            // The answers that nobody gives tell their callers.
+            stop.set(POISONED.to_owned());
+            continue;
+        };
+        let Some(core) = locked.as_mut() else { break };
+        let applied = core.apply(changes.into_iter());
+        shared.tell_shrunk(core);
+        drop(locked);
+        match applied {
             Ok(outcomes) => {
                 for (answer, outcome) in answers.into_iter().zip(outcomes) {
                     // A caller that went away does not want to know.
@@ -170,13 +243,14 @@ fn run(mut core: Core, receiver: &Receiver<Message>, stop: &Stop, shrunk: &impl 
                 answers.into_iter().for_each(|answer| drop(answer.send(Err(CommitError::Fault(fault.clone())))));
             }
         }
-        let candidates = core.take_shrunk();
-        if !candidates.is_empty() {
-            shrunk(candidates);
-        }
     }
+    if shared.core.is_poisoned() {
+        stop.set(POISONED.to_owned());
+    }
+    // Taken first: a commit that came now would not be written.
+    let core = shared.take();
     stop.check()?;
-    core.finish()
+    core.map_or(Ok(()), |mut core| core.finish())
 }
 
 fn weight(change: &Change) -> usize {

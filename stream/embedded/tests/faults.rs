@@ -6,12 +6,13 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
 use common::*;
 use engine::Durability::{Buffered, Synced};
-use engine::{CommitError, Engine, ExtentError, ExtentSlice, Fault};
+use engine::{Batch, CommitError, Engine, ExtentError, ExtentSlice, Fault};
 use lazuli_embedded::disk::{Disk, DiskFile};
 use lazuli_embedded::{Durability, Embedded, Options};
 
@@ -468,6 +469,33 @@ fn buffered_commits_sync_nothing_and_share_the_next_sync() {
         commit(&engine, "p", [put("k", "v", vec![])]).await;
         assert_eq!(counts(), (2, 2), "a synced commit takes what is buffered along");
     });
+}
+
+/// While the commit thread has nothing to do nobody is woken, and nothing awaited.
+#[test]
+fn a_buffered_commit_is_done_where_it_is_asked_for() {
+    let (runtime, dir, disk) = (runtime(), directory(), Lossy::default());
+    let engine = disk.open_patient(dir.path(), 64 << 20);
+    let (p, mut context) = (partition("p"), Context::from_waker(Waker::noop()));
+    for at in 0..10 {
+        let batch = Batch { guards: Vec::new(), writes: vec![put("k", format!("{at}"), vec![])] };
+        let mut committing = engine.commit(&p, batch, Buffered);
+        assert!(matches!(committing.as_mut().poll(&mut context), Poll::Ready(Ok(_))));
+        let view = runtime.block_on(engine.view(&p)).expect("a view");
+        let found = runtime.block_on(view.get(HEADS, b"k")).expect("a read").expect("a record");
+        assert_eq!(found.value, format!("{at}"));
+    }
+    engine.close().expect("closed");
+    let batch = Batch { guards: Vec::new(), writes: vec![put("k", "late", vec![])] };
+    assert!(matches!(
+        runtime.block_on(engine.commit(&p, batch, Buffered)),
+        Err(CommitError::Fault(Fault::Stopped { .. }))
+    ));
+    drop(engine);
+    let engine = disk.open(dir.path(), 64 << 20);
+    let view = runtime.block_on(engine.view(&p)).expect("a view");
+    let found = runtime.block_on(view.get(HEADS, b"k")).expect("a read").expect("a record");
+    assert_eq!(found.value, "9");
 }
 
 #[test]

@@ -243,6 +243,11 @@ pub trait Engine: Send + Sync {
         durability: Durability,
     ) -> BoxFuture<'a, Result<Revision, CommitError>>;
 
+    /// Is a buffered commit over at once, so that nothing is won by joining several? Otherwise it costs what a synced one does.
+    fn buffers(&self) -> bool {
+        false
+    }
+
     /// Returns when every commit acknowledged before the call is durable.
     fn sync(&self) -> BoxFuture<'_, Result<(), Fault>>;
 
