@@ -349,7 +349,8 @@ pub fn open_store(options: &Options, opening: Opening) -> Result<Store, OpenErro
             // Values are small or already compressed by their owner: not worth the time of the commit thread.
             .journal_compression(CompressionType::None)
             .max_journaling_size(128 * MIB)
-            .worker_threads_unchecked(if opening == Opening::Looking { 0 } else { 2 })
+            // The first of them only flushes, and passes compactions on: with one other, which may be busy, to itself, without a pause.
+            .worker_threads_unchecked(if opening == Opening::Looking { 0 } else { 3 })
             .max_cached_files(Some(256))
             .open()?;
         // fjall would make a keyspace whose directory is gone anew, and empty.
