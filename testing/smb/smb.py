@@ -37,7 +37,9 @@ STATUSES = {
     0xC0000055: "LOCK_NOT_GRANTED", 0xC0000056: "DELETE_PENDING", 0xC000006D: "LOGON_FAILURE", 0xC000007E: "RANGE_NOT_LOCKED",
     0xC000007F: "DISK_FULL", 0xC00000A2: "MEDIA_WRITE_PROTECTED", 0xC00000BB: "NOT_SUPPORTED", 0xC00000C9: "NETWORK_NAME_DELETED",
     0xC00000CC: "BAD_NETWORK_NAME", 0xC0000101: "DIRECTORY_NOT_EMPTY", 0xC0000120: "CANCELLED", 0xC0000121: "CANNOT_DELETE",
-    0xC0000128: "FILE_CLOSED", 0x80000006: "NO_MORE_FILES",
+    0xC0000128: "FILE_CLOSED", 0x80000006: "NO_MORE_FILES", 0x80000005: "BUFFER_OVERFLOW", 0xC0000003: "INVALID_INFO_CLASS",
+    0xC0000004: "INFO_LENGTH_MISMATCH", 0xC0000010: "INVALID_DEVICE_REQUEST", 0xC000001F: "INVALID_VIEW_SIZE", 0xC0000023: "BUFFER_TOO_SMALL",
+    0xC000004F: "EAS_NOT_SUPPORTED", 0xC0000225: "NOT_FOUND",
 }
 
 # Rights (MS-SMB2 2.2.13.1).
@@ -54,7 +56,7 @@ OPEN, CREATE, OPEN_IF, OVERWRITE, OVERWRITE_IF = 1, 2, 3, 4, 5
 WRITE_THROUGH, DELETE_ON_CLOSE = CreateOptions.FILE_WRITE_THROUGH, CreateOptions.FILE_DELETE_ON_CLOSE
 
 # Information classes of files and of file systems (MS-FSCC 2.4, 2.5).
-BASIC, STANDARD, INTERNAL, RENAME, DISPOSITION, END_OF_FILE, DIRECTORY_NAMES = 4, 5, 6, 10, 13, 20, 12
+BASIC, STANDARD, INTERNAL, RENAME, DISPOSITION, ALLOCATION, END_OF_FILE, DIRECTORY_NAMES = 4, 5, 6, 10, 13, 19, 20, 12
 FILE, FILE_SYSTEM, SECURITY = 1, 2, 3
 FULL_SIZE = 7
 
@@ -71,11 +73,11 @@ GONE = (SMBConnectionClosed, OSError)
 
 
 class Refused(Exception):
-    """What the server did not do, and why."""
+    """What the server did not do, and why; and what it said besides."""
 
-    def __init__(self, status):
+    def __init__(self, status, data=b""):
         super().__init__(status)
-        self.status = status
+        self.status, self.data = status, data
 
 
 class refused:
@@ -191,7 +193,8 @@ class Client:
         try:
             return act(*arguments, **named)
         except SMBResponseException as error:
-            raise Refused(STATUSES.get(error.status, f"{error.status:#x}")) from None
+            status = STATUSES.get(error.status, f"{error.status:#x}")
+            raise Refused(status, error.header["data"].get_value()) from None
 
     def __enter__(self):
         return self
@@ -258,6 +261,14 @@ class Client:
 
     def ask(self, message):
         return self.receive(self.send(message))
+
+    def control(self, code, data=b"", bytes_max=1 << 16, file=b"\xff" * 16):
+        """An IOCTL, of a file or of the server."""
+        asked = SMB2IOCTLRequest()
+        asked["ctl_code"].enum_strict = False
+        asked["ctl_code"], asked["file_id"], asked["buffer"] = code, file, data
+        asked["max_output_response"], asked["flags"] = bytes_max, 1
+        return control_answer(self.ask(asked))
 
 
 class Handle:
@@ -366,18 +377,24 @@ class Handle:
         element["offset"], element["length"], element["flags"] = offset, length, flags
         return self.open.lock([element], send=False)[0]
 
+    def control(self, code, data=b"", bytes_max=1 << 16):
+        """An IOCTL: what it answers."""
+        return self.client.control(code, data, bytes_max, self.id)
+
     def snapshots(self):
         """The names of previous versions."""
-        asked = SMB2IOCTLRequest()
-        asked["ctl_code"], asked["file_id"] = FSCTL_SRV_ENUMERATE_SNAPSHOTS, self.id
-        asked["max_output_response"], asked["flags"] = 1 << 16, 1
-        answer = SMB2IOCTLResponse()
-        answer.unpack(self.client.ask(asked))
-        count, returned, size = struct.unpack_from("<III", answer["buffer"].get_value())
-        names = answer["buffer"].get_value()[12:12 + size].decode("utf-16-le").split("\0")
+        told = self.control(FSCTL_SRV_ENUMERATE_SNAPSHOTS)
+        count, returned, size = struct.unpack_from("<III", told)
+        names = told[12:12 + size].decode("utf-16-le").split("\0")
         names = [name for name in names if name]
         assert count == returned == len(names)
         return names
+
+
+def control_answer(data):
+    answer = SMB2IOCTLResponse()
+    answer.unpack(data)
+    return answer["buffer"].get_value()
 
 
 def context(name, data):

@@ -1,6 +1,7 @@
 """F1: the same files over both protocols. What one writes the other reads: content, sizes, attributes, times, permissions."""
 
 import struct
+import time
 from datetime import datetime, timezone
 
 import pytest
@@ -99,6 +100,42 @@ def test_attributes_and_times_from_smb(share, client, refused):
     seen = file.get_file_properties()
     assert seen.file_attributes == "None" and seen.creation_time == created and seen.last_write_time == written
     file.upload_range(b"y", offset=0, length=1)
+
+
+def test_the_time_of_the_last_write(share, client, connect):
+    """Every write moves it, for everybody and at once; a time that a handle was given stays, as far as that handle goes."""
+    file = share.get_file_client("f")
+    with client.open("f", smb.EVERYTHING, "RWD", smb.CREATE) as one, connect().open("f", smb.EVERYTHING, "RWD") as other:
+        def written():
+            seen = {handle.basic().written for handle in (one, other)}
+            assert len(seen) == 1
+            # REST's client knows a tenth less of it.
+            assert smb.filetime(file.get_file_properties().last_write_time) // 10 == min(seen) // 10
+            return seen.pop()
+
+        def moves(act):
+            before = written()
+            time.sleep(0.002)
+            act()
+            return written() > before
+
+        assert moves(lambda: one.write(b"x")) and moves(lambda: one.write(b"x")) and moves(lambda: other.write(b"y"))
+        assert not moves(one.flush) and not moves(lambda: one.set_basic(created=smb.filetime(WHEN[0])))
+        # A size that is set is written, even if it is the same; room that is only asked for is not, unless it cuts.
+        assert moves(lambda: one.resize(1)) and moves(lambda: one.resize(5000))
+        assert not moves(lambda: one.set(smb.ALLOCATION, struct.pack("<Q", 1 << 20)))
+        assert moves(lambda: one.set(smb.ALLOCATION, struct.pack("<Q", 0)))
+        sticky = smb.filetime(WHEN[1])
+        one.set_basic(written=sticky)
+        for act in (lambda: one.write(b"z"), lambda: one.resize(7), lambda: one.resize(7)):
+            act()
+            assert written() == sticky
+        other.write(b"z")
+        latest = written()
+        assert latest != sticky
+        one.write(b"z")
+        one.close()
+        assert other.basic().written == latest
 
 
 def descriptor_of(client, path, parts=OWNER | GROUP | DACL):

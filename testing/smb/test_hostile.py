@@ -1,11 +1,16 @@
 """Frames that no client sends: each ends its connection or is refused, and the server goes on (promise F1)."""
 
+import re
 import socket
 import struct
+import threading
+from pathlib import Path
 
 import pytest
+from smbprotocol.open import SMB2ReadRequest
 
 import smb
+from common import file_client, fresh_name
 
 NEGOTIATE = 0
 
@@ -83,6 +88,19 @@ def test_what_is_refused_in_its_own_words(server, what):
     assert status(ask(server.smb_port, frame(message))) == expected
 
 
+def test_the_old_words(server):
+    """SMB1's NEGOTIATE that offers SMB2: the answer names no dialect yet (MS-SMB2 3.3.5.3.1), and the new words follow."""
+    offered = b"".join(b"\x02" + name + b"\0" for name in (b"NT LM 0.12", b"SMB 2.002", b"SMB 2.???"))
+    old = frame(b"\xffSMB\x72" + bytes(27) + b"\0" + struct.pack("<H", len(offered)) + offered)
+    said = ask(server.smb_port, old, frame(negotiate((0x0210, 0x0300), message_id=1)))
+    first, rest = said[4:4 + struct.unpack(">I", said[:4])[0]], said[4 + struct.unpack(">I", said[:4])[0]:]
+    assert first[:4] == b"\xfeSMB" and struct.unpack_from("<H", first, 64 + 4)[0] == 0x02FF
+    assert status(rest) == 0 and struct.unpack_from("<H", rest, 4 + 64 + 4)[0] == 0x0300
+    # Only 2.0.2 is not enough.
+    offered = b"\x02SMB 2.002\0"
+    assert ask(server.smb_port, frame(b"\xffSMB\x72" + bytes(27) + b"\0" + struct.pack("<H", len(offered)) + offered)) == b""
+
+
 def test_no_stranger_gets_further(server):
     """Every command, before anybody said who they are."""
     for command in range(20):
@@ -108,3 +126,35 @@ def test_bodies_cut_short(server, share, command, bytes_cut):
                 pass
             except smb.GONE:
                 return
+
+
+def memory_mib(server):
+    return int(re.search(r"^VmRSS:\s+(\d+)", Path(f"/proc/{server.process.pid}/status").read_text(), re.MULTILINE).group(1)) >> 10
+
+
+# What one connection may keep, and what a program that has begun to work takes besides.
+CONNECTION_MIB, BESIDES_MIB = 64, 96
+ASKED_MIB = 400
+
+
+@pytest.mark.parametrize("is_sealed", [True, False], ids=["encrypted", "signed"])
+def test_who_asks_and_takes_no_answers(server, offering, is_sealed):
+    """Answers that are not taken take no more room than one connection has, and nobody else waits for that."""
+    one = server if is_sealed else offering
+    with file_client(one.endpoint_of("file")) as shares:
+        share = shares.create_share(fresh_name("s"))
+        share.get_file_client("f").upload_file(bytes(8 << 20))
+        with smb.Client(one.smb_port, share.share_name, encrypts=is_sealed) as client:
+            handle = client.open("f", smb.READ, "RWD")
+            client.connection.echo(client.session.session_id, credit_request=8000)
+            before, goes_on, receive = memory_mib(one), threading.Event(), client.connection.transport.recv
+            client.connection.transport.recv = lambda *arguments: (goes_on.wait(60), receive(*arguments))[1]
+            for at in range(ASKED_MIB):
+                asked = SMB2ReadRequest()
+                asked["length"], asked["offset"], asked["file_id"] = 1 << 20, at % 8 << 20, handle.id
+                client.send(asked)
+            with smb.Client(one.smb_port, share.share_name) as other, other.open("f", smb.READ, "RWD") as reading:
+                for at in range(64):
+                    assert reading.read(at % 8 << 20, 1 << 20) == bytes(1 << 20)
+            assert memory_mib(one) < before + CONNECTION_MIB + BESIDES_MIB
+            goes_on.set()

@@ -103,13 +103,13 @@ def code_of(act):
         return f"{error.status_code} {getattr(code, 'value', code)}"
 
 
-def cells(table):
+def cells(table, operations=OPERATIONS):
     """(operation, column, expected) of a table whose rows are lines of text and whose first line names the columns."""
     head, *rows = [line.split("|") for line in table.strip().splitlines()]
     columns, found = [column.strip() for column in head[1:]], []
     for row in rows:
         named, *answers = [part.strip() for part in row]
-        assert named in OPERATIONS and len(answers) == len(columns), named
+        assert named in operations and len(answers) == len(columns), named
         for column, expected in zip(columns, answers):
             found.append(pytest.param(named, column, expected, id=f"{named}-{column}"))
     return found
@@ -327,29 +327,108 @@ OPLOCK_LEVELS = {"": 0, "II": 1}
 OPLOCKS = """
                    | batch | exclusive | II
 list               |       |           |
+list handles       |       |           |
 get                | >II   | >II       |
+get ranges         | >II   | >II       |
 get properties     | >II   | >II       |
+get metadata       | >II   | >II       |
+copy from          | >II   | >II       |
 put range          | >-    | >-        | -
+clear range        | >-    | >-        | -
+put range from url | >-    | >-        | -
+resize             | >-    | >-        | -
+set properties     | >-    | >-        | -
 set metadata       | >-    | >-        | -
 create             | >-    | >-        | -
+copy to            | >-    | >-        | -
+rename             | >II   |           |
+rename to          | >II x | x         | x
+delete             | >II x | x         | x
 """
 
 
 @pytest.mark.parametrize("operation, level, expected", cells(OPLOCKS))
 def test_oplocks(world, pool, operation, level, expected):
     file = world.file()
+    left, _, refusal = expected.partition(" ")
+    left, refusal = ("", "x") if left == "x" else (left, refusal)
     with world.client.open(file.file_name, smb.READ | smb.WRITE, "RWD", oplock=level) as handle:
         assert handle.open.oplock_level == smb.OPLOCKS[level]
         running = pool.submit(code_of, lambda: OPERATIONS[operation](world, file))
-        if expected:
+        if left:
             told = world.client.heard(10)
-            assert told is not None and told.key == handle.id and told.left == OPLOCK_LEVELS[expected.strip(">-")]
-            if expected.startswith(">"):
+            assert told is not None and told.key == handle.id and told.left == OPLOCK_LEVELS[left.strip(">-")]
+            if left.startswith(">"):
                 assert is_waiting(running)
                 world.client.acknowledge(told)
-        assert running.result(30) == ""
+        assert running.result(30) == REFUSALS[refusal]
         assert world.client.heard(QUIET_SECONDS) is None
 
 
+# What is to go with its last handle answers nobody, and is in no list; only its handles are told, so that they can be closed.
+IS_TO_GO = "409 SMBDeletePending"
+TOLD_OF_WHAT_IS_TO_GO = {"copy from": REFUSALS["c"], "list handles": ""}
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_f4_delete_pending(world, operation):
+    """F4: whatever REST does to a file that is to go; the flag is cleared, and it is done."""
+    file = world.file()
+    with world.client.open(file.file_name, smb.READ, "RWD") as handle:
+        with world.client.open(file.file_name, smb.DELETE, "RWD") as deleting:
+            deleting.mark_for_deletion()
+            if operation == "list":
+                assert OPERATIONS["list"](world, file) == []
+            else:
+                assert code_of(lambda: OPERATIONS[operation](world, file)) == TOLD_OF_WHAT_IS_TO_GO.get(operation, IS_TO_GO)
+            deleting.mark_for_deletion(False)
+        handle.close()
+    if operation == "list":
+        assert [entry["name"] for entry in OPERATIONS["list"](world, file)] == [file.file_name]
+    else:
+        assert code_of(lambda: OPERATIONS[operation](world, file)) == ""
+
+
+# What REST does to a directory that an SMB client has open, or in which it has something open.
+DIRECTORIES = {
+    "properties": lambda one: one.get_directory_properties(),
+    "list": lambda one: list(one.list_directories_and_files()),
+    "create in it": lambda one: one.upload_file(f"n{next(_numbers)}", b"x"),
+    "set metadata": lambda one: one.set_directory_metadata({"a": "b"}),
+    "rename": lambda one: one.rename_directory(f"r{next(_numbers)}"),
+    "delete": lambda one: one.delete_directory(),
+}
+HELD_DIRECTORIES = """
+             | itself | a file in it | to go
+properties   |        |              | p
+list         |        |              | p
+create in it |        |              | p
+set metadata |        |              | p
+rename       | x      | x            | p
+delete       | d      | n            | p
+"""
+DIRECTORY_REFUSALS = {"": "", "x": "409 SharingViolation", "d": "409 CannotDeleteFileOrDirectory", "n": "409 DirectoryNotEmpty", "p": IS_TO_GO}
+
+
+@pytest.mark.parametrize("operation, held, expected", cells(HELD_DIRECTORIES, DIRECTORIES))
+def test_directories(world, operation, held, expected):
+    name = f"d{next(_numbers)}"
+    world.share.create_directory(name)
+    directory = world.share.get_directory_client(name)
+    if held == "a file in it":
+        directory.upload_file("f", b"x")
+        handle = world.client.open(f"{name}/f", smb.READ, "RWD")
+    else:
+        handle = world.client.directory(name, smb.READ | smb.DELETE, "RWD" if held == "to go" else "")
+    with handle:
+        if held == "to go":
+            handle.mark_for_deletion()
+        assert code_of(lambda: DIRECTORIES[operation](directory)) == DIRECTORY_REFUSALS[expected]
+        if held == "to go":
+            handle.mark_for_deletion(False)
+    if expected and expected != "n":
+        assert code_of(lambda: DIRECTORIES[operation](directory)) == ""
+
+
 def test_the_tables_are_whole():
-    assert covers_everything(SHARE_MODES) and covers_everything(LOCKS) and covers_everything(CACHING)
+    assert all(covers_everything(table) for table in (SHARE_MODES, LOCKS, CACHING, OPLOCKS))

@@ -29,6 +29,15 @@ def test_dialects(where, dialect):
                 assert file.read() == b"x"
 
 
+@pytest.mark.parametrize("dialect", smb.DIALECTS)
+def test_echo(where, dialect):
+    """Answered with as many credits as it asks for."""
+    port, share, _ = where
+    with smb.Client(port, share, dialect=dialect) as client:
+        for wanted in (1, 100, 4000):
+            assert client.connection.echo(client.session.session_id, credit_request=wanted) >= wanted
+
+
 def test_no_common_cipher(where, monkeypatch):
     """Who must encrypt and cannot is not let in; where it need not, it is."""
     monkeypatch.setattr(Ciphers, "UNKNOWN", UNKNOWN_CIPHER, raising=False)

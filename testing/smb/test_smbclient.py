@@ -189,6 +189,11 @@ def test_dialects(smbclient, tmp_path, offering, offered_share, dialect):
             smbclient("ls", options=only(dialect), on=offering, name=offered_share, protection="encrypt")
 
 
+def test_who_begins_in_the_old_words(smbclient, tmp_path):
+    """A client that also speaks SMB1 says so first, and is answered in SMB2."""
+    round_trip(smbclient, tmp_path, options=["client min protocol=NT1", "client max protocol=SMB3_11"])
+
+
 @pytest.mark.parametrize("cipher", CIPHERS)
 def test_ciphers(smbclient, tmp_path, cipher):
     round_trip(smbclient, tmp_path, options=only("SMB3_11") + [f"client smb3 encryption algorithms={cipher}"])

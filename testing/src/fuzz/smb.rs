@@ -80,6 +80,8 @@ fn read_as_every_kind(message: &Bytes) {
     }
     if let Some(ioctl) = io::IoctlRequest::decode(message) {
         let _ = negotiate::Validation::decode(ioctl.input);
+        let chunks = io::CopyRequest::decode(ioctl.input).and_then(|copy| copy.chunks());
+        assert!(chunks.is_none_or(|chunks| chunks.len() * 24 <= bytes));
     }
     if let Some(directory) = query::DirectoryRequest::decode(message) {
         let pattern: Vec<char> = directory.pattern.chars().collect();

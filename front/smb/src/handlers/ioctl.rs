@@ -9,13 +9,12 @@ use partition::file::snapshot;
 use super::create::format_gmt;
 use super::io::{break_caches, tell_changed, use_range, write_bytes};
 use crate::chain::{Reply, Request};
-use crate::connection::TRANSFER_BYTES_MAX;
+use crate::connection::{TRANSFER_BYTES_MAX, lock};
 use crate::negotiate;
 use crate::notify::filter;
 use crate::open::Open;
 use crate::status::Status;
-use crate::wire::create::FileId;
-use crate::wire::io::{IoctlRequest, ioctl_response};
+use crate::wire::io::{CopyRequest, IoctlRequest, RESUME_KEY_BYTES, ioctl_response};
 use crate::wire::{Cursor, Put, utf16};
 
 mod code {
@@ -96,13 +95,11 @@ async fn snapshots(request: &Request, open: &Open, output_max: u32) -> Result<Ve
     Ok(out)
 }
 
-const KEY_BYTES: usize = 24;
-
 /// Names an open to a copy: only to the session that has it.
 fn resume_key(open: &Open) -> Vec<u8> {
     let mut out = Vec::with_capacity(32);
     open.id.encode(&mut out);
-    out.put_zeros(KEY_BYTES - 16);
+    out.put_zeros(RESUME_KEY_BYTES - 16);
     out.put_u32(0);
     out.put_u32(0);
     out
@@ -111,22 +108,6 @@ fn resume_key(open: &Open) -> Vec<u8> {
 const CHUNKS_MAX: u32 = 256;
 const CHUNK_BYTES_MAX: u32 = 1 << 20;
 const COPY_BYTES_MAX: u64 = 16 << 20;
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Chunk {
-    from: u64,
-    to: u64,
-    bytes: u32,
-}
-
-fn chunks(cursor: &mut Cursor<'_>, count: u32) -> Option<Vec<Chunk>> {
-    let chunk = |_| {
-        let (from, to, bytes) = (cursor.u64()?, cursor.u64()?, cursor.u32()?);
-        cursor.skip(4)?;
-        Some(Chunk { from, to, bytes })
-    };
-    (0..count).map(chunk).collect()
-}
 
 fn copied(chunks: u32, chunk_bytes: u32, bytes: u32) -> Vec<u8> {
     let mut out = Vec::with_capacity(12);
@@ -138,25 +119,21 @@ fn copied(chunks: u32, chunk_bytes: u32, bytes: u32) -> Vec<u8> {
 
 async fn copy(request: &Request, open: &Open, asked: &IoctlRequest<'_>) -> Result<(Status, Vec<u8>), Status> {
     let server = &request.connection.server;
-    let mut cursor = Cursor::new(asked.input);
-    let mut key = Cursor::new(cursor.take(KEY_BYTES).ok_or(Status::INVALID_PARAMETER)?);
-    let source = FileId::decode(&mut key).ok_or(Status::INVALID_PARAMETER)?;
-    let count = cursor.u32().ok_or(Status::INVALID_PARAMETER)?;
-    cursor.skip(4).ok_or(Status::INVALID_PARAMETER)?;
+    let wanted = CopyRequest::decode(asked.input).ok_or(Status::INVALID_PARAMETER)?;
     if asked.output_max < 12 {
         return Err(Status::INVALID_PARAMETER);
     }
     // What is too much is refused with what would not be.
     let limits = (Status::INVALID_PARAMETER, copied(CHUNKS_MAX, CHUNK_BYTES_MAX, COPY_BYTES_MAX as u32));
-    if count > CHUNKS_MAX {
+    if wanted.count > CHUNKS_MAX {
         return Ok(limits);
     }
-    let chunks = chunks(&mut cursor, count).ok_or(Status::INVALID_PARAMETER)?;
+    let chunks = wanted.chunks().ok_or(Status::INVALID_PARAMETER)?;
     let total: u64 = chunks.iter().map(|chunk| u64::from(chunk.bytes)).sum();
     if total > COPY_BYTES_MAX || chunks.iter().any(|chunk| chunk.bytes == 0 || chunk.bytes > CHUNK_BYTES_MAX) {
         return Ok(limits);
     }
-    let source = request.session()?.open(source).ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
+    let source = request.session()?.open(wanted.source).ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
     if source.is_directory || open.is_directory {
         return Err(Status::INVALID_DEVICE_REQUEST);
     }
@@ -190,7 +167,7 @@ async fn copy(request: &Request, open: &Open, asked: &IoctlRequest<'_>) -> Resul
         }
     }
     tell_changed(server, open, filter::SIZE | filter::LAST_WRITE);
-    Ok((Status::SUCCESS, copied(count, 0, total as u32)))
+    Ok((Status::SUCCESS, copied(wanted.count, 0, total as u32)))
 }
 
 async fn zero(request: &Request, open: &Open, input: &[u8]) -> Result<Vec<u8>, Status> {
@@ -203,9 +180,11 @@ async fn zero(request: &Request, open: &Open, input: &[u8]) -> Result<Vec<u8>, S
     }
     let in_use = use_range(server, open, RangeUse::Write, from, to - from).await?;
     break_caches(server, open, Io::Write)?;
-    let done = set::clear(&server.shell, &open.share.found, open.file, from, to).await;
+    let zeros = set::Zeros { from, to, keeps_write_time: lock(&open.state).keeps_write_time };
+    let done = set::clear(&server.shell, &open.share.found, open.file, zeros).await;
     drop(in_use);
     done?;
+    tell_changed(server, open, filter::LAST_WRITE);
     Ok(Vec::new())
 }
 

@@ -33,6 +33,7 @@ pub mod class {
     pub const ID_BOTH_DIRECTORY: u8 = 37;
     pub const ID_FULL_DIRECTORY: u8 = 38;
     pub const NORMALIZED_NAME: u8 = 48;
+    pub const ID_EXTD_DIRECTORY: u8 = 60;
     pub const DISPOSITION_EX: u8 = 64;
 }
 
@@ -240,6 +241,7 @@ pub fn is_directory_class(asked: u8) -> bool {
             | class::NAMES
             | class::ID_BOTH_DIRECTORY
             | class::ID_FULL_DIRECTORY
+            | class::ID_EXTD_DIRECTORY
     )
 }
 
@@ -316,6 +318,11 @@ fn encode_entry(asked: u8, entry: &Entry) -> Vec<u8> {
             out.put_u32(0);
             out.put_u64(entry.id);
         }
+        class::ID_EXTD_DIRECTORY => {
+            out.put_u32(0); // no reparse point
+            out.put_u64(entry.id);
+            out.put_u64(0); // the upper half of a longer number
+        }
         _ => {}
     }
     out.put(&name);
@@ -358,6 +365,7 @@ mod tests {
             (class::NAMES, 12),
             (class::ID_BOTH_DIRECTORY, 104),
             (class::ID_FULL_DIRECTORY, 80),
+            (class::ID_EXTD_DIRECTORY, 88),
         ] {
             assert_eq!(encode_entry(asked, &entry("")).len(), one_bytes, "class {asked}");
             let mut entries = Entries::new(asked, 240);

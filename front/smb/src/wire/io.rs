@@ -163,6 +163,44 @@ pub fn ioctl_response(code: u32, file: FileId, output: &[u8]) -> Vec<u8> {
     out
 }
 
+pub const RESUME_KEY_BYTES: usize = 24;
+
+/// SRV_COPYCHUNK_COPY (MS-SMB2 2.2.31.1): from where, and how many chunks it says it has.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CopyRequest<'a> {
+    pub source: FileId,
+    pub count: u32,
+    chunks: &'a [u8],
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Chunk {
+    pub from: u64,
+    pub to: u64,
+    pub bytes: u32,
+}
+
+impl<'a> CopyRequest<'a> {
+    pub fn decode(input: &'a [u8]) -> Option<CopyRequest<'a>> {
+        let mut cursor = Cursor::new(input);
+        let source = FileId::decode(&mut Cursor::new(cursor.take(RESUME_KEY_BYTES)?))?;
+        let count = cursor.u32()?;
+        cursor.skip(4)?;
+        Some(CopyRequest { source, count, chunks: input.get(RESUME_KEY_BYTES + 8..)? })
+    }
+
+    /// `None` if it has fewer than it says.
+    pub fn chunks(&self) -> Option<Vec<Chunk>> {
+        let mut cursor = Cursor::new(self.chunks);
+        let chunk = |_| {
+            let (from, to, bytes) = (cursor.u64()?, cursor.u64()?, cursor.u32()?);
+            cursor.skip(4)?;
+            Some(Chunk { from, to, bytes })
+        };
+        (0..self.count).map(chunk).collect()
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NotifyRequest {
     pub is_recursive: bool,

@@ -49,6 +49,11 @@ struct Before {
 }
 
 impl SetFile {
+    /// Is it told how long it is? Then it counts as written to, even if it was as long before.
+    fn sets_size(&self, node: &Node) -> bool {
+        self.change.bytes.is_some() && !self.change.only_shrinks || self.size(node).is_some()
+    }
+
     /// The size it gets, if it gets another.
     fn size(&self, node: &Node) -> Option<u64> {
         let new = self.change.bytes?;
@@ -63,6 +68,9 @@ impl SetFile {
         if self.change.bytes.is_some() && node.is_directory() {
             return Err(Refused::Invalid);
         }
+        if self.sets_size(&node) && !self.change.keeps_write_time {
+            node.written = moment.now;
+        }
         if let Some(new) = self.size(&node) {
             if new > FILE_BYTES_MAX {
                 return Err(Refused::TooLarge);
@@ -72,9 +80,6 @@ impl SetFile {
             let resized = resized(&state, self.head.quota_gib, old, new).map_err(|_| Refused::Full)?;
             edit.put_state(&resized);
             node.attributes = node.attributes.with(FileAttributes::ARCHIVE);
-            if !self.change.keeps_write_time {
-                node.written = moment.now;
-            }
         }
         self.change.settings.apply_to_old(&mut node, moment.now, &mut edit);
         if let Some(accessed) = self.change.accessed {
@@ -117,18 +122,23 @@ impl Command for SetFile {
     }
 }
 
-/// Makes a range zero, as far as the file goes.
-pub async fn clear(shell: &Shell, share: &share::Found, file: FileId, from: u64, to: u64) -> Result<Node, Error> {
+/// A range that is made zero, as far as the file goes.
+pub struct Zeros {
+    pub from: u64,
+    /// Behind the last byte.
+    pub to: u64,
+    pub keeps_write_time: bool,
+}
+
+pub async fn clear(shell: &Shell, share: &share::Found, file: FileId, zeros: Zeros) -> Result<Node, Error> {
     let partition = key::tree_partition(share.group());
-    Ok(shell.execute(&Clear { partition, file, from, to }).await??)
+    Ok(shell.execute(&Clear { partition, file, zeros }).await??)
 }
 
 struct Clear {
     partition: PartitionId,
     file: FileId,
-    from: u64,
-    /// Behind the last byte.
-    to: u64,
+    zeros: Zeros,
 }
 
 struct Cleared {
@@ -139,20 +149,24 @@ struct Cleared {
 
 impl Clear {
     fn end(&self, node: &Node) -> u64 {
-        self.to.min(node.bytes())
+        self.zeros.to.min(node.bytes())
     }
 
     fn make(&self, before: Cleared, moment: Moment) -> Result<(Vec<Write>, Node), Refused> {
         let Cleared { state, found, runs } = before;
         let (mut node, stored) = found.ok_or(Refused::NotFound)?;
         let NodeKind::File { body, .. } = node.kind else { return Err(Refused::IsDirectory) };
-        if self.end(&node) <= self.from {
+        if self.end(&node) <= self.zeros.from {
             return Ok((Vec::new(), node));
         }
         let mut edit = Edit::new(&state);
-        edit.carve(body, &runs, self.from, self.end(&node) - 1);
+        edit.carve(body, &runs, self.zeros.from, self.end(&node) - 1);
         stamp(&mut node, moment);
-        (node.changed, node.written) = (moment.now, moment.now);
+        node.attributes = node.attributes.with(FileAttributes::ARCHIVE);
+        node.changed = moment.now;
+        if !self.zeros.keeps_write_time {
+            node.written = moment.now;
+        }
         edit.change_node(&node, Some(&stored));
         Ok((edit.finish(), node))
     }
@@ -169,8 +183,8 @@ impl Command for Clear {
     async fn load(&self, reader: &Reader<'_>) -> Result<Cleared, Fault> {
         let (state, found) = (tree::state(reader).await?, tree::find_node(reader, self.file).await?);
         let runs = match &found {
-            Some((node, _)) if self.end(node) > self.from => match node.body() {
-                Some(body) => body::overlapping(reader, &state, body, self.from, self.end(node) - 1).await?,
+            Some((node, _)) if self.end(node) > self.zeros.from => match node.body() {
+                Some(body) => body::overlapping(reader, &state, body, self.zeros.from, self.end(node) - 1).await?,
                 None => Vec::new(),
             },
             _ => Vec::new(),

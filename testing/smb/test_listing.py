@@ -1,0 +1,143 @@
+"""QUERY_DIRECTORY: every class of information, patterns, one at a time, from the beginning; and CHANGE_NOTIFY beside REST."""
+
+import struct
+
+import pytest
+from smbprotocol.change_notify import ChangeNotifyFlags, CompletionFilter, FileAction, FileSystemWatcher
+from smbprotocol.open import QueryDirectoryFlags, SMB2QueryDirectoryRequest, SMB2QueryDirectoryResponse
+
+import smb
+
+RESTART, SINGLE, INDEX, REOPEN = (QueryDirectoryFlags.SMB2_RESTART_SCANS, QueryDirectoryFlags.SMB2_RETURN_SINGLE_ENTRY,
+                                  QueryDirectoryFlags.SMB2_INDEX_SPECIFIED, QueryDirectoryFlags.SMB2_REOPEN)
+
+# By number: what comes before the name, and where of it the id is (MS-FSCC 2.4). All but names alone tell times, sizes, attributes.
+CLASSES = {"directory": (1, 64, None), "full": (2, 68, None), "both": (3, 94, None), "names": (12, 12, None),
+           "id both": (37, 104, 96), "id full": (38, 80, 72), "id extended": (60, 88, 72)}
+
+
+def ask(directory, pattern="*", number=12, flags=0, bytes_max=1 << 16):
+    """The entries that come next, as bytes."""
+    asked = SMB2QueryDirectoryRequest()
+    asked["file_information_class"].enum_strict = False
+    asked["file_information_class"], asked["flags"], asked["file_id"] = number, flags, directory.id
+    asked["output_buffer_length"], asked["buffer"] = bytes_max, pattern.encode("utf-16-le")
+    answer = SMB2QueryDirectoryResponse()
+    answer.unpack(directory.client.ask(asked))
+    data, entries = answer["buffer"].get_value(), []
+    while True:
+        after = struct.unpack_from("<I", data)[0]
+        entries.append(data[:after or len(data)])
+        if not after:
+            return entries
+        assert after % 8 == 0
+        data = data[after:]
+
+
+def name_of(entry, fixed):
+    length = struct.unpack_from("<I", entry, 8 if fixed == 12 else 60)[0]
+    return entry[fixed:fixed + length].decode("utf-16-le")
+
+
+def names(entries, fixed=12):
+    return [name_of(entry, fixed) for entry in entries]
+
+
+def rest(directory, **how):
+    """Everything up to the end."""
+    found = []
+    while True:
+        try:
+            found += names(ask(directory, **how))
+        except smb.Refused as error:
+            assert error.status == "NO_MORE_FILES"
+            return found
+
+
+@pytest.mark.parametrize("what", CLASSES)
+def test_classes(share, client, what):
+    number, fixed, id_at = CLASSES[what]
+    share.create_directory("Dir")
+    share.get_file_client("file.txt").upload_file(b"x" * 5000)
+    with client.directory() as root:
+        entries = {name_of(entry, fixed): entry for entry in ask(root, number=number)}
+    assert sorted(entries) == [".", "..", "Dir", "file.txt"]
+    for name, known in (("Dir", share.get_directory_client("Dir").get_directory_properties()),
+                        ("file.txt", share.get_file_client("file.txt").get_file_properties())):
+        if what != "names":
+            created, _, written, changed, size, allocated, attributes = struct.unpack_from("<QQQQQQI", entries[name], 8)
+            times = [known.creation_time, known.last_write_time, known.change_time]
+            assert [created // 10, written // 10, changed // 10] == [smb.filetime(one) // 10 for one in times]
+            assert (size, allocated) == ((5000, 8192) if name == "file.txt" else (0, 0))
+            assert attributes & 0x10 == (0x10 if name == "Dir" else 0)
+        if id_at:
+            assert str(struct.unpack_from("<Q", entries[name], id_at)[0]) == known.file_id
+
+
+def test_classes_that_are_none(client):
+    with client.directory() as root:
+        for number in (0, 4, 5, 64, 255):
+            with smb.refused("INVALID_INFO_CLASS"):
+                ask(root, number=number)
+    client.make("f")
+    with client.open("f", smb.READ, "RWD") as file, smb.refused("INVALID_PARAMETER"):
+        ask(file)
+
+
+PATTERNS = {"*": ["a.txt", "ab.TXT", "b", "c.d.txt"], "*.txt": ["a.txt", "ab.TXT", "c.d.txt"], "A*": ["a.txt", "ab.TXT"], "?": ["b"],
+            "a?.txt": ["ab.TXT"], "b": ["b"], "<.txt": ["a.txt", "ab.TXT", "c.d.txt"], "a>>.txt": ["a.txt", "ab.TXT"], 'a"txt': ["a.txt"]}
+
+
+@pytest.fixture
+def four(client):
+    for name in PATTERNS["*"]:
+        client.make(name)
+    return client
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_patterns(four, pattern):
+    with four.directory() as root:
+        found = [name for name in rest(root, pattern=pattern) if name not in (".", "..")]
+        assert found == PATTERNS[pattern]
+    with four.directory() as root, smb.refused("NO_SUCH_FILE"):
+        ask(root, "nothing*")
+
+
+def test_one_at_a_time_and_again(four):
+    every = [".", "..", *PATTERNS["*"]]
+    with four.directory() as root:
+        assert [names(ask(root, flags=SINGLE))[0] for _ in every] == every
+        with smb.refused("NO_MORE_FILES"):
+            ask(root, flags=SINGLE)
+        # From the beginning: with the pattern there was, and with another.
+        assert names(ask(root, "", flags=RESTART | SINGLE)) == ["."]
+        assert rest(root) == every[1:]
+        assert names(ask(root, "b", flags=RESTART)) == ["b"] and names(ask(root, "a*", flags=REOPEN)) == ["a.txt", "ab.TXT"]
+        # Places by number are none of a share's; who names one goes on where it was.
+        assert names(ask(root, flags=RESTART | SINGLE)) == ["."]
+        assert names(ask(root, flags=INDEX | SINGLE)) == [".."]
+        # As many as fit.
+        assert names(ask(root, flags=RESTART, bytes_max=32)) == [".", ".."]
+        assert rest(root, bytes_max=40) == PATTERNS["*"]
+        with smb.refused("INFO_LENGTH_MISMATCH"):
+            ask(root, flags=RESTART, bytes_max=12)
+
+
+def test_what_is_told_of_a_directory(share, client):
+    """Who watches hears of what SMB clients do, and not of what REST does."""
+    share.create_directory("d")
+    with client.directory("d") as directory, client.directory() as root:
+        watcher = FileSystemWatcher(directory.open)
+        watcher.start(CompletionFilter.FILE_NOTIFY_CHANGE_FILE_NAME, flags=ChangeNotifyFlags.NONE)
+        share.get_file_client("d/rest").create_file(1)
+        share.get_file_client("d/rest").delete_file()
+        client.make("d/smb")
+        told = watcher.wait()
+        assert [(one["action"].get_value(), one["file_name"].get_value()) for one in told] == [(FileAction.FILE_ACTION_ADDED, "smb")]
+        watcher = FileSystemWatcher(root.open)
+        watcher.start(CompletionFilter.FILE_NOTIFY_CHANGE_FILE_NAME, flags=ChangeNotifyFlags.SMB2_WATCH_TREE)
+        with client.open("d/smb", smb.EVERYTHING, "RWD") as file:
+            file.rename("d/other")
+        told = watcher.wait()
+        assert [one["file_name"].get_value() for one in told] == ["d\\smb", "d\\other"]
