@@ -376,7 +376,11 @@ impl<'a> Reader<'a> {
     }
 
     fn into_guards(self) -> Vec<Guard> {
-        self.guards.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())
+        let mut guards = self.guards.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if !guards.is_empty() {
+            guards.push(Guard::ReadAt(self.view.revision()));
+        }
+        guards
     }
 }
 

@@ -230,6 +230,13 @@ impl OpenBatch {
                     self.guarded.insert((*family, key.clone()))
                 }
                 Guard::Unchanged(_) => !self.guards.contains(&guard),
+                Guard::ReadAt(revision) => {
+                    let earliest = self.guards.iter_mut().find_map(|other| match other {
+                        Guard::ReadAt(earliest) => Some(earliest),
+                        _ => None,
+                    });
+                    earliest.map(|earliest| *earliest = (*earliest).min(*revision)).is_none()
+                }
             };
             if new {
                 self.guards.push(guard);

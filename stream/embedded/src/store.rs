@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use engine::{
-    Batch, CommitError, Durability, Extent, ExtentSlice, Fault, GroupId, Guard, PartitionId, Revision, Write,
+    Batch, CommitError, Durability, Extent, ExtentSlice, Family, Fault, GroupId, Guard, PartitionId, Revision, Write,
 };
 use fjall::{Database, Keyspace, PersistMode, Readable, Snapshot};
 
@@ -323,8 +323,16 @@ impl Core {
         if self.is_fenced(stage, &partition.group)? {
             return Err(CommitError::Fenced);
         }
+        // Nothing came after what was read, so it is as it was.
+        let newest = self.newest[slot(partition)];
+        let read_at = batch.guards.iter().filter_map(|guard| match guard {
+            Guard::ReadAt(revision) => Some(revision.0),
+            _ => None,
+        });
+        let is_as_read = read_at.min().is_some_and(|revision| newest <= revision);
         for guard in &batch.guards {
             let holds = match guard {
+                Guard::At { .. } | Guard::Absent { .. } if is_as_read => true,
                 Guard::At { family, key, revision } => {
                     let stored = stage.read(&Bytes::from(key::record_key(partition, *family, key)))?;
                     stored.is_some_and(|stored| key::decode_revision(&stored) == Some(*revision))
@@ -332,7 +340,8 @@ impl Core {
                 Guard::Absent { family, key } => {
                     stage.read(&Bytes::from(key::record_key(partition, *family, key)))?.is_none()
                 }
-                Guard::Unchanged(revision) => self.newest[slot(partition)] <= revision.0,
+                Guard::Unchanged(revision) => newest <= revision.0,
+                Guard::ReadAt(_) => true,
             };
             if !holds {
                 return Err(CommitError::Conflict);
@@ -348,7 +357,11 @@ impl Core {
                     (family, key, Some(NewRecord { stored, slices: slices.clone() }))
                 }
             };
+            let is_new = is_as_read && was_absent(&batch.guards, *family, key);
             let key = Bytes::from(key::record_key(partition, *family, key));
+            if is_new {
+                stage.know_absent(&key);
+            }
             let old = stage.slices(&key)?;
             for address in stored.iter().flat_map(|stored| distinct(&stored.slices)) {
                 // What the record named before is alive by that; only what it names anew is in question.
@@ -403,6 +416,15 @@ fn slot(partition: &PartitionId) -> usize {
     let mut hasher = DefaultHasher::new();
     partition.hash(&mut hasher);
     hasher.finish() as usize % SLOTS
+}
+
+/// Guards that are looked through for what they say of one record; behind more of them it is read instead.
+const GUARDS_SEARCHED_MAX: usize = 16;
+
+/// Whoever read it found no such record.
+fn was_absent(guards: &[Guard], family: Family, key: &[u8]) -> bool {
+    let says_so = |guard: &Guard| matches!(guard, Guard::Absent { family: f, key: k } if *f == family && *k == key);
+    guards.len() <= GUARDS_SEARCHED_MAX && guards.iter().any(says_so)
 }
 
 /// The old records are read into the stage, where writing will look for them.
@@ -503,6 +525,14 @@ impl Stage {
         self.records.insert(key.clone(), Staged { value: value.clone(), dirty: false });
         self.touched.push(key.clone());
         Ok(value)
+    }
+
+    /// There is no such record in the store, as is known without reading it.
+    fn know_absent(&mut self, key: &Bytes) {
+        if !self.records.contains_key(key) {
+            self.records.insert(key.clone(), Staged { value: None, dirty: false });
+            self.touched.push(key.clone());
+        }
     }
 
     fn slices(&mut self, key: &Bytes) -> Result<Vec<ExtentSlice>, Fault> {

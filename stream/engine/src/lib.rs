@@ -108,6 +108,9 @@ pub enum Guard {
     /// emptiness. An engine may refuse this guard although nothing changed (and then the caller judges again); it never
     /// lets it pass when something did.
     Unchanged(Revision),
+    /// Always holds. The records that the other guards name were read in views of this revision or later: an engine that knows of no
+    /// later commit to the partition need not look at them again.
+    ReadAt(Revision),
 }
 
 /// One change of a record.

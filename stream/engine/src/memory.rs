@@ -75,6 +75,7 @@ impl State {
             }
             Guard::Absent { family, key } => self.record(partition, *family, key).is_none(),
             Guard::Unchanged(revision) => self.newest(partition) <= revision.0,
+            Guard::ReadAt(_) => true,
         }
     }
 

@@ -94,7 +94,8 @@ pub async fn commit(core: Arc<Core>, partition: PartitionId, batch: Batch) -> Re
 impl Core {
     /// The plan of a batch that needs no look.
     fn plan_unseen(&self, shard: &Shard, partition: &Bytes, batch: &Batch) -> Option<Plan> {
-        if batch.guards.len() > COMPARED_GUARDS_MAX {
+        let compared = batch.guards.iter().filter(|guard| !matches!(guard, Guard::ReadAt(_)));
+        if compared.count() > COMPARED_GUARDS_MAX {
             return None;
         }
         let mut known = HashMap::new();
@@ -115,6 +116,7 @@ impl Core {
                     known.insert(key, None);
                 }
                 Guard::Unchanged(revision) => guards.push(head_is(partition, *revision)),
+                Guard::ReadAt(_) => {}
             }
         }
         let mut prepared = Prepared { partition: partition.clone(), guards, ..Prepared::default() };
@@ -259,6 +261,7 @@ fn judge(looked: &Looked, partition: &Bytes, batch: &Batch, seen: &BTreeSet<u128
         }
         Guard::Absent { family, key } => !looked.records.contains_key(&key::record(*family, partition, key)),
         Guard::Unchanged(revision) => head == *revision,
+        Guard::ReadAt(_) => true,
     };
     if !batch.guards.iter().all(holds) {
         return Judged::Conflict;

@@ -10,6 +10,7 @@ pub(super) const ALL: &[(&str, Behaviour)] = &[
     ("an At guard holds at the revision and nowhere else", guard_at),
     ("an Absent guard holds where there is no record", guard_absent),
     ("an Unchanged guard never passes over a change", guard_unchanged),
+    ("a ReadAt guard lets nothing pass that the others refuse", guard_read_at),
     ("revisions grow", revisions_grow),
     ("values and keys may be empty or large", sizes),
     ("partitions and families and groups are apart", apart),
@@ -108,6 +109,35 @@ fn guard_unchanged(harness: &dyn Harness) {
         let fourth = seen(&engine).await;
         assert!(is_conflict(engine.commit(&p, guarded([absent("b")], [put("d", "1")]), Synced).await));
         commit(&engine, &p, guarded([Guard::Unchanged(fourth)], [put("d", "1")])).await;
+    }));
+}
+
+fn guard_read_at(harness: &dyn Harness) {
+    let engine = harness.fresh();
+    harness.run(Box::pin(async move {
+        let p = partition("p");
+        let read = |guards: &[Guard], revision| [guards, &[Guard::ReadAt(revision)]].concat();
+        let seen = async |engine: &Arc<dyn Engine>| newest_commit(engine, &p).await;
+        let empty = seen(&engine).await;
+        let first = commit(&engine, &p, guarded(read(&[absent("k")], empty), [put("k", "1")])).await;
+        // What was read is not so any more.
+        assert!(is_conflict(engine.commit(&p, guarded(read(&[absent("k")], empty), [put("k", "x")]), Synced).await));
+        let (one, body) = (seen(&engine).await, body(7, 10_000));
+        let pin = write(&engine, &body).await;
+        let with_body = put_with("k", "2", vec![ExtentSlice::whole(pin.extent())]);
+        let second = commit(&engine, &p, guarded(read(&[at("k", first), absent("l")], one), [with_body])).await;
+        assert!(is_conflict(engine.commit(&p, guarded(read(&[at("k", first)], one), [put("k", "x")]), Synced).await));
+        // A commit beside it comes after what was read, and the records are still as they were.
+        commit(&engine, &p, guarded(read(&[at("k", second), absent("l")], one), [put("l", "3")])).await;
+        assert!(is_conflict(engine.commit(&p, guarded(read(&[absent("l")], one), [delete("l")]), Synced).await));
+        // What one record named goes with it, and what is there stays.
+        let now = seen(&engine).await;
+        commit(&engine, &p, guarded(read(&[at("k", second), absent("m")], now), [put("m", "4"), delete("k")])).await;
+        assert_eq!(value(&engine, &p, "k").await, None);
+        assert_eq!(
+            (value(&engine, &p, "l").await, value(&engine, &p, "m").await),
+            (Some(bytes("3")), Some(bytes("4")))
+        );
     }));
 }
 
