@@ -1,5 +1,5 @@
-//! The synchronous core over fjall: checks guards, stages changes, applies them as one batch. It belongs to the commit
-//! thread, and for buffered commits to their callers while that has nothing to do (`thread.rs`); nobody else writes to fjall.
+//! The synchronous core over fjall: checks guards, stages changes, applies them as one batch. It belongs to
+//! whoever has the desk, one at a time (`thread.rs`); nobody else writes to fjall.
 //!
 //! 1. Changes are staged in order, each against the state the ones before it would leave, and applied as ONE fjall batch
 //!    with its durability set: fjall writes and syncs its journal before anything of the batch can be seen. Buffered commits

@@ -3,18 +3,19 @@
 //! One thread takes whatever is queued, applies it as one group and answers everyone in it; what came in the meantime is the
 //! next group. A request once queued is carried out whether or not its caller still waits.
 //!
-//! The core belongs to whoever has it locked: that thread, for as long as a group takes; or, while the thread has nothing to
-//! do, the caller of a buffered commit, which is staged and shown and waits for no disk. To wake a thread for that, and to be
-//! woken by it, would cost several times as much. Callers never wait for the lock.
+//! To wake a thread, and to be woken by it, costs as much as a sync on a fast disk. So who finds nobody at work and nothing to
+//! share works in its own thread: a buffered commit, which is staged and shown and waits for no disk; and a synced one where
+//! callers come one at a time. Whoever works has the desk, and with it the core. Callers never wait for it.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use engine::{CommitError, Fault, Write};
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::oneshot;
 
 use crate::key::Address;
@@ -61,38 +62,66 @@ enum Message {
     Close,
 }
 
-/// The core, until it is closed; and who hears of extents that may be worth moving.
-struct Shared {
-    core: Mutex<Option<Core>>,
-    shrunk: Box<dyn Fn(Vec<Address>) + Send + Sync>,
+/// Where changes are applied, by one at a time.
+struct Desk {
+    /// `None` once it is closed.
+    core: Option<Core>,
+    /// How many were in the last two groups that were synced.
+    last: usize,
+    before_last: usize,
+    /// Hears of extents that may be worth moving.
+    shrunk: Box<dyn Fn(Vec<Address>) + Send>,
 }
 
-/// A caller panicked under the lock.
-const POISONED: &str = "a buffered commit failed half way";
+impl Desk {
+    /// Applies a group, and says to each of its changes what became of it.
+    fn apply(&mut self, changes: Vec<Change>, stop: &Stop) -> Vec<Outcome> {
+        let count = changes.len();
+        if changes.iter().any(Change::is_synced) {
+            (self.before_last, self.last) = (self.last, count);
+        }
+        self.work(stop, |core| core.apply(changes.into_iter()))
+            .unwrap_or_else(|fault| (0..count).map(|_| Err(CommitError::Fault(fault.clone()))).collect())
+    }
 
-impl Shared {
-    /// Waits for nobody.
-    fn try_lock(&self, stop: &Stop) -> Option<MutexGuard<'_, Option<Core>>> {
-        match self.core.try_lock() {
-            Ok(locked) => Some(locked),
-            Err(TryLockError::WouldBlock) => None,
-            Err(TryLockError::Poisoned(_)) => {
-                stop.set(POISONED.to_owned());
-                None
+    /// Stages one buffered commit and shows it.
+    fn apply_buffered(&mut self, change: Change, stop: &Stop) -> Outcome {
+        self.work(stop, |core| core.apply_buffered(change)).unwrap_or_else(|fault| Err(CommitError::Fault(fault)))
+    }
+
+    /// May a buffered commit be made without writing anything?
+    fn has_room(&self) -> bool {
+        self.core.as_ref().is_some_and(Core::has_room)
+    }
+
+    /// Is there nobody to share a sync with?
+    fn is_lonely(&self) -> bool {
+        self.last <= 1 && self.before_last <= 1
+    }
+
+    /// Nothing is applied after a failure.
+    fn work<T>(&mut self, stop: &Stop, work: impl FnOnce(&mut Core) -> Result<T, Fault>) -> Result<T, Fault> {
+        // A segment's sync may have failed while these were queued: what they name may not be on the disk.
+        let Some(core) = self.core.as_mut().filter(|_| stop.check().is_ok()) else { return Err(stop.fault()) };
+        // A panic here is a bug met half way through a change: the state in memory is not to be trusted any more.
+        let done = std::panic::catch_unwind(AssertUnwindSafe(|| {
+            let done = work(core)?;
+            Ok((done, core.take_shrunk()))
+        }));
+        let done = done
+            .unwrap_or_else(|panic| Err(Fault::Stopped { why: format!("a commit failed: {}", words(panic.as_ref())) }));
+        match done {
+            Ok((done, candidates)) => {
+                if !candidates.is_empty() {
+                    (self.shrunk)(candidates);
+                }
+                Ok(done)
+            }
+            Err(fault) => {
+                stop.set(fault.to_string());
+                Err(fault)
             }
         }
-    }
-
-    fn tell_shrunk(&self, core: &mut Core) {
-        let candidates = core.take_shrunk();
-        if !candidates.is_empty() {
-            (self.shrunk)(candidates);
-        }
-    }
-
-    /// Nobody has it after this.
-    fn take(&self) -> Option<Core> {
-        self.core.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
@@ -100,8 +129,8 @@ impl Shared {
 #[derive(Clone)]
 pub struct Queue {
     sender: Sender<Message>,
+    desk: Arc<Mutex<Desk>>,
     stop: Arc<Stop>,
-    shared: Arc<Shared>,
 }
 
 impl Queue {
@@ -114,21 +143,19 @@ impl Queue {
         answer.await.unwrap_or_else(|_| Err(CommitError::Fault(self.stop.fault())))
     }
 
-    /// Does it at once, if it is buffered and nobody else is at work; otherwise gives it back.
+    /// Does it in the caller's thread, if nobody is at work and nothing is won by waiting for others; otherwise gives it back.
     fn run_here(&self, change: Change) -> Result<Outcome, Change> {
-        if change.is_synced() {
+        let Ok(mut desk) = self.desk.try_lock() else { return Err(change) };
+        if !change.is_synced() {
+            return if desk.has_room() { Ok(desk.apply_buffered(change, &self.stop)) } else { Err(change) };
+        }
+        // A thread of the runtime's may stand still where others take over its tasks.
+        let may_block = Handle::try_current().is_ok_and(|on| on.runtime_flavor() == RuntimeFlavor::MultiThread);
+        if !may_block || !desk.is_lonely() {
             return Err(change);
         }
-        let Some(mut locked) = self.shared.try_lock(&self.stop) else { return Err(change) };
-        let Some(core) = locked.as_mut().filter(|core| core.has_room() && self.stop.check().is_ok()) else {
-            return Err(change);
-        };
-        let outcome = core.apply_buffered(change).unwrap_or_else(|fault| {
-            self.stop.set(fault.to_string());
-            Err(CommitError::Fault(fault))
-        });
-        self.shared.tell_shrunk(core);
-        Ok(outcome)
+        let mut outcomes = tokio::task::block_in_place(|| desk.apply(vec![change], &self.stop));
+        Ok(outcomes.pop().unwrap_or_else(|| Err(CommitError::Fault(self.stop.fault()))))
     }
 
     /// The same for threads of our own.
@@ -156,22 +183,15 @@ impl Queue {
 pub fn start(
     core: Core,
     stop: Arc<Stop>,
-    shrunk: impl Fn(Vec<Address>) + Send + Sync + 'static,
+    shrunk: impl Fn(Vec<Address>) + Send + 'static,
 ) -> std::io::Result<(Queue, JoinHandle<Result<(), Fault>>)> {
     let (sender, receiver) = channel();
-    let shared = Arc::new(Shared { core: Mutex::new(Some(core)), shrunk: Box::new(shrunk) });
-    let queue = Queue { sender, stop: Arc::clone(&stop), shared: Arc::clone(&shared) };
+    let desk = Desk { core: Some(core), last: 0, before_last: 0, shrunk: Box::new(shrunk) };
+    let desk = Arc::new(Mutex::new(desk));
+    let queue = Queue { sender, desk: Arc::clone(&desk), stop: Arc::clone(&stop) };
     let work = move || {
-        // A panic here is a bug met half way through a change: the state in memory is not to be trusted any more.
-        let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| run(&shared, &receiver, &stop)));
-        let outcome = outcome.unwrap_or_else(|panic| {
-            let why = format!("the commit thread failed: {}", words(panic.as_ref()));
-            stop.set(why.clone());
-            Err(Fault::Stopped { why })
-        });
+        let outcome = run(&desk, &receiver, &stop);
         stop.set("the engine was closed".to_owned());
-        // Its alarm goes with it, by which the thread that syncs late knows.
-        drop(shared.take());
         outcome
     };
     let thread = std::thread::Builder::new().name("lazuli:commit".to_owned()).spawn(work)?;
@@ -179,13 +199,16 @@ pub fn start(
 }
 
 /// Until it is closed. What is buffered then is written.
-fn run(shared: &Shared, receiver: &Receiver<Message>, stop: &Stop) -> Result<(), Fault> {
+fn run(desk: &Mutex<Desk>, receiver: &Receiver<Message>, stop: &Stop) -> Result<(), Fault> {
     let mut closing = false;
-    let (mut last, mut before_last) = (0, 0);
     while !closing {
         let Ok(first) = receiver.recv() else { break };
         let (mut changes, mut answers) = (Vec::new(), Vec::new());
         let (mut bytes, mut pauses, mut syncs) = (0, 0, false);
+        let shares = {
+            let desk = lock(desk);
+            (desk.last + desk.before_last) / 3
+        };
         let mut next = Some(first);
         while let Some(message) = next {
             match message {
@@ -204,53 +227,29 @@ fn run(shared: &Shared, receiver: &Receiver<Message>, stop: &Stop) -> Result<(),
             next = if full { None } else { receiver.try_recv().ok() };
             // A third of those who were in the last two groups: then one part of the callers waits for the disk while the other
             // makes its next request. A lone caller never waits, and nobody does where there is no sync to share.
-            if next.is_none()
-                && !full
-                && syncs
-                && changes.len() < (last + before_last) / 3
-                && pauses < GATHER_PAUSES_MAX
-            {
+            if next.is_none() && !full && syncs && changes.len() < shares && pauses < GATHER_PAUSES_MAX {
                 pauses += 1;
                 next = receiver.recv_timeout(GATHER_PAUSE).ok();
             }
         }
-        if syncs {
-            (before_last, last) = (last, changes.len());
-        }
-        if stop.check().is_err() {
-            // A segment's sync failed while these were queued: what they name may not be on the disk.
-            answers.into_iter().for_each(|answer| drop(answer.send(Err(CommitError::Fault(stop.fault())))));
+        if changes.is_empty() {
             continue;
         }
-        let Ok(mut locked) = shared.core.lock() else {
-            // The answers that nobody gives tell their callers.
-            stop.set(POISONED.to_owned());
-            continue;
-        };
-        let Some(core) = locked.as_mut() else { break };
-        let applied = core.apply(changes.into_iter());
-        shared.tell_shrunk(core);
-        drop(locked);
-        match applied {
-            Ok(outcomes) => {
-                for (answer, outcome) in answers.into_iter().zip(outcomes) {
-                    // A caller that went away does not want to know.
-                    let _ = answer.send(outcome);
-                }
-            }
-            Err(fault) => {
-                stop.set(fault.to_string());
-                answers.into_iter().for_each(|answer| drop(answer.send(Err(CommitError::Fault(fault.clone())))));
-            }
+        let outcomes = lock(desk).apply(changes, stop);
+        for (answer, outcome) in answers.into_iter().zip(outcomes) {
+            // A caller that went away does not want to know.
+            let _ = answer.send(outcome);
         }
     }
-    if shared.core.is_poisoned() {
-        stop.set(POISONED.to_owned());
-    }
-    // Taken first: a commit that came now would not be written.
-    let core = shared.take();
+    // Taken out, so that nothing is applied after it and what it holds is let go.
+    let core = lock(desk).core.take();
     stop.check()?;
     core.map_or(Ok(()), |mut core| core.finish())
+}
+
+fn lock(desk: &Mutex<Desk>) -> std::sync::MutexGuard<'_, Desk> {
+    // What can panic while it is held is caught, and then nothing is applied any more.
+    desk.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn weight(change: &Change) -> usize {
