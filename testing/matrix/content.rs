@@ -115,6 +115,29 @@ async fn blocks_that_are_refused() {
 }
 
 /// A week after the last block was staged all of them are gone, without anybody having swept.
+/// A body that came with its head is read before the blob is looked at; the answer must not tell.
+#[tokio::test]
+async fn what_is_refused_without_its_content_is_refused_for_that_reason() {
+    let world = container().await;
+    let put = |of: &str, kind: &str| Request::new(&format!("PUT {of}")).header("x-ms-blob-type", kind);
+    assert_eq!(world.send(&put("box/append", "AppendBlob")).await.status, 201);
+    let wrong = |of: &str| put(of, "BlockBlob").header("Content-MD5", "AAAAAAAAAAAAAAAAAAAAAA==").body("content");
+    let leased = Request::new("PUT box/leased?comp=lease").header("x-ms-lease-action", "acquire");
+    let leased = leased.header("x-ms-lease-duration", "60");
+    assert_eq!(world.send(&put("box/leased", "BlockBlob").body("content")).await.status, 201);
+    assert_eq!(world.send(&leased).await.status, 201);
+    for (request, expected) in [
+        (wrong("box/append"), (409, "InvalidBlobType")),
+        (wrong("box/leased"), (412, "LeaseIdMissing")),
+        (wrong("box/new"), (400, "Md5Mismatch")),
+        (wrong("none/new"), (404, "ContainerNotFound")),
+    ] {
+        let answer = world.send(&request).await;
+        assert_eq!((answer.status, answer.code()), expected);
+    }
+    assert_eq!(world.send(&Request::new("GET box/new")).await.status, 404);
+}
+
 #[tokio::test]
 async fn staged_blocks_end() {
     let world = container().await;

@@ -38,18 +38,33 @@ pub async fn put(
     let expected = Expected::parse(request)?;
     let claimed_md5 = request.header("x-ms-blob-content-md5").map(parse_md5).transpose()?;
     let (expectation, attributes) = (request.expectation(row)?, attributes(request, put_properties(request))?);
-    let (kind, keeping) = (BlobKind::Block, request.keeping());
+    let (kind, keeping, expects_nothing) = (BlobKind::Block, request.keeping(), expectation.is_empty());
 
     let container = container::find(shell, &request.account.name, &name).await?;
     let mut command =
         PutBlob::new(&container.group, &blob, expectation, kind, attributes, keeping, grant.may_overwrite);
-    container.settle(shell, shell.admit(&command).await).await?;
-
-    let mut source = HashedBody::new(body, framing.as_ref());
-    command.content = Content::receive(shell.engine.as_ref(), &mut source).await.map_err(not_received)?;
-    let actual = source.finish().await?;
-    expected.check(&actual)?;
-    check_md5(claimed_md5, actual.md5)?;
+    // Judged twice, without its body and with it. Once is enough where nobody waits to be asked for a body and nothing is likely to be
+    // refused; but what would have been refused without the body is refused for that reason.
+    let at_once = body.is_here() && expects_nothing;
+    if !at_once {
+        container.settle(shell, shell.admit(&command).await).await?;
+    }
+    let received = async {
+        let mut source = HashedBody::new(body, framing.as_ref());
+        let content = Content::receive(shell.engine.as_ref(), &mut source).await.map_err(not_received)?;
+        let actual = source.finish().await?;
+        expected.check(&actual)?;
+        check_md5(claimed_md5, actual.md5)?;
+        Ok((content, actual))
+    };
+    let (content, actual) = match received.await {
+        Err(failure) if at_once => {
+            container.settle(shell, shell.admit(&command).await).await?;
+            return Err(failure);
+        }
+        received => received?,
+    };
+    command.content = content;
     command.attributes.properties.content_md5 = Some(actual.md5);
 
     let head = container.settle(shell, shell.execute(&command).await).await?;

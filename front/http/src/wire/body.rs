@@ -116,6 +116,15 @@ impl<'a> Body<'a> {
         self.owes_continue && self.buffer.is_empty()
     }
 
+    /// All of it has come and waits in the buffer.
+    pub fn is_here(&self) -> bool {
+        match self.state {
+            State::Done => true,
+            State::Length(left) => left <= self.buffer.len() as u64,
+            _ => false,
+        }
+    }
+
     /// Between 1 and `bytes_max` bytes; `None` at the end. Asks the client for the body first if it waits to be asked.
     pub async fn next(&mut self, bytes_max: usize) -> Result<Option<Bytes>, BodyError> {
         // A body that says itself that it is too large is not waited for.
