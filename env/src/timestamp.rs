@@ -83,15 +83,28 @@ impl Timestamp {
     /// `2019-05-09T00:53:41.0741618Z`
     pub fn iso8601(self) -> String {
         let (y, mo, d, h, mi, s) = self.civil();
-        let fraction = self.0 % TICKS_PER_SECOND;
-        format!("{y:04}-{mo:02}-{d:02}T{h:02}:{mi:02}:{s:02}.{fraction:07}Z")
+        let mut text = String::with_capacity(28);
+        let of_year = if y > 9999 { 5 } else { 4 };
+        for (number, width, behind) in
+            [(y, of_year, '-'), (mo, 2, '-'), (d, 2, 'T'), (h, 2, ':'), (mi, 2, ':'), (s, 2, '.')]
+        {
+            push_number(&mut text, number, width);
+            text.push(behind);
+        }
+        push_number(&mut text, self.0 % TICKS_PER_SECOND, 7);
+        text.push('Z');
+        text
     }
 
     /// Reads the three forms HTTP allows: RFC 1123, RFC 850 and asctime.
     pub fn parse_http_date(text: &str) -> Option<Self> {
         let text = text.trim();
-        let words: Vec<&str> = text.split([' ', ',']).filter(|word| !word.is_empty()).collect();
-        match words.as_slice() {
+        let (mut words, mut count) = ([""; 6], 0);
+        for word in text.split([' ', ',']).filter(|word| !word.is_empty()) {
+            *words.get_mut(count)? = word;
+            count += 1;
+        }
+        match &words[..count] {
             [weekday, day, month, year, time, "GMT"] => {
                 short_weekday(weekday)?;
                 at(year_of_four(year)?, month_number(month)?, two_digits(day)?, time)

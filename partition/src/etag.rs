@@ -28,7 +28,12 @@ impl ETag {
 
     /// As it stands in the `ETag` header.
     pub fn quoted(self) -> String {
-        format!("\"{self}\"")
+        let digits = (64 - self.0.leading_zeros()).div_ceil(4).max(1);
+        let mut text = String::with_capacity(20);
+        text.push_str("\"0x");
+        text.extend((0..digits).rev().map(|place| b"0123456789ABCDEF"[(self.0 >> (4 * place)) as usize & 0xf] as char));
+        text.push('"');
+        text
     }
 }
 

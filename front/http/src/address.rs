@@ -48,12 +48,14 @@ impl Address {
         let by_host = host_account(service.name(), host).filter(|(name, _)| knows(name));
         let is_path_style = by_host.is_none();
         let (account, secondary, endpoint, inside) = match by_host {
-            Some((name, secondary)) => (name.to_string(), secondary, format!("{scheme}://{host}/"), &raw_path[1..]),
+            Some((name, secondary)) => {
+                (name.to_string(), secondary, [scheme, "://", host, "/"].concat(), &raw_path[1..])
+            }
             None => {
                 let (segment, inside) = raw_path[1..].split_once('/').unwrap_or((&raw_path[1..], ""));
                 let segment = decode(segment)?;
                 let (name, secondary) = without_secondary(&segment);
-                (name.to_string(), secondary, format!("{scheme}://{host}/{segment}/"), inside)
+                (name.to_string(), secondary, [scheme, "://", host, "/", &segment, "/"].concat(), inside)
             }
         };
         let (first, rest) = match inside.split_once('/') {

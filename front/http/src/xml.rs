@@ -55,6 +55,12 @@ impl XmlWriter {
     }
 
     pub fn text(&mut self, value: &str) -> &mut Self {
+        // Nearly all text stands as it is, and is told to by looking at many bytes a step.
+        let is_plain = |b: u8| (b' '..=b'~').contains(&b) & (b != b'<') & (b != b'>') & (b != b'&') | (b == b'\n');
+        if value.bytes().fold(true, |plain, b| plain & is_plain(b)) {
+            self.0.push_str(value);
+            return self;
+        }
         for c in value.chars() {
             match c {
                 '<' => self.0.push_str("&lt;"),

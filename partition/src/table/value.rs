@@ -262,8 +262,8 @@ pub struct EdmDateTime(pub Timestamp);
 impl fmt::Display for EdmDateTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = self.0.iso8601();
-        let text = text.trim_end_matches('Z').trim_end_matches('0').trim_end_matches('.');
-        write!(f, "{text}Z")
+        f.write_str(text.trim_end_matches('Z').trim_end_matches('0').trim_end_matches('.'))?;
+        f.write_str("Z")
     }
 }
 

@@ -357,7 +357,14 @@ fn put_text(out: &mut String, text: &str) {
 
 /// `W/"datetime'2017-11-10T02%3A43%3A35.8460923Z'"`
 pub fn etag(timestamp: Timestamp) -> String {
-    format!("W/\"datetime'{}'\"", EdmDateTime(timestamp).to_string().replace(':', "%3A"))
+    let mut text = String::with_capacity(52);
+    text.push_str("W/\"datetime'");
+    for (at, part) in EdmDateTime(timestamp).to_string().split(':').enumerate() {
+        text.push_str(if at > 0 { "%3A" } else { "" });
+        text.push_str(part);
+    }
+    text.push_str("'\"");
+    text
 }
 
 /// The moment in an ETag of this service; `None` if it is another's.
