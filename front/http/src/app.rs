@@ -192,7 +192,7 @@ impl App {
         if service == Service::Blob
             && let Some(account) = website::named(self, head)
         {
-            return website::answer(self, Some(account), client, tls, head).await;
+            return Box::pin(website::answer(self, Some(account), client, tls, head)).await;
         }
         let mut context = self.context(service, Some(head));
         let (id, now) = (context.id, context.now);
@@ -258,7 +258,9 @@ impl App {
         let row = route(request)?;
         let grant = auth::authorize(&self.shell, tokens, request, row, &credential).await?;
         body.bytes_max = row.body_bytes_max;
-        if let Some(response) = forward::to_owner(self, request, row, body).await? {
+        if self.peers().is_some()
+            && let Some(response) = Box::pin(forward::to_owner(self, request, row, body)).await?
+        {
             return Ok(response);
         }
         let done = dispatch(self, request, row, &credential, grant, body).await;

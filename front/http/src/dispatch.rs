@@ -2,6 +2,7 @@
 
 use contract::operations::{Anonymous, Conditions as Rule, Operation, OperationId};
 use contract::{ErrorCode, Refusal, Service};
+use engine::BoxFuture;
 use partition::Failure;
 
 use crate::app::App;
@@ -29,6 +30,44 @@ pub async fn dispatch(
     refuse_missing_version(request, row)?;
     refuse_unsupported_conditions(request, row)?;
     refuse_encryption(request, row)?;
+    let shell = &app.shell;
+    // What an operation keeps while it waits is made on the heap. Those that are asked for most have as much as they need; one place for
+    // all of them would be as large as the largest needs, and is moved there as a whole.
+    let work: BoxFuture<'_, Result<Response, Failure>> = match row.id {
+        GetBlob => Box::pin(read::get(shell, request, row, grant)),
+        GetBlobProperties => Box::pin(read::properties(shell, request, row, grant)),
+        PutBlockBlob => Box::pin(block::put(shell, request, row, grant, body)),
+        PutBlock => Box::pin(staging::put_block(shell, request, row, grant, body)),
+        DeleteBlob => Box::pin(block::delete(shell, request, row)),
+        ListBlobs => Box::pin(list::blobs(shell, request, row)),
+        AcquireBlobLease | RenewBlobLease | ChangeBlobLease | ReleaseBlobLease | BreakBlobLease => {
+            Box::pin(lease::of_blob(shell, request, row))
+        }
+        PutMessage => Box::pin(messages::put(shell, request, row, body)),
+        GetMessages => Box::pin(messages::get(shell, request, row)),
+        DeleteMessage => Box::pin(messages::delete(shell, request, row)),
+        QueryEntities => Box::pin(table::entities::query(shell, request, row, credential)),
+        GetEntity => Box::pin(table::entities::get(shell, request, row, credential)),
+        InsertEntity | UpdateEntity | InsertOrReplaceEntity | MergeEntity | InsertOrMergeEntity | DeleteEntity => {
+            Box::pin(table::entities::change(shell, request, row, credential, body))
+        }
+        GetFile => Box::pin(file::read::get(shell, request, row, grant)),
+        CreateFile => Box::pin(file::create::file(shell, request, row, grant, body)),
+        PutRange => Box::pin(file::range::put(shell, request, row, body)),
+        _ => Box::pin(dispatch_other(app, request, row, credential, grant, body)),
+    };
+    work.await
+}
+
+async fn dispatch_other(
+    app: &App,
+    request: &Request<'_>,
+    row: &'static Operation,
+    credential: &Credential,
+    grant: Grant,
+    body: &mut Body<'_>,
+) -> Result<Response, Failure> {
+    use OperationId::*;
     let shell = &app.shell;
     match row.id {
         PreflightBlob | PreflightQueue | PreflightTable | PreflightFile => Ok(service::preflight(request, row)?),
@@ -58,9 +97,6 @@ pub async fn dispatch(
         | ChangeContainerLease
         | ReleaseContainerLease
         | BreakContainerLease => lease::of_container(shell, request, row).await,
-        AcquireBlobLease | RenewBlobLease | ChangeBlobLease | ReleaseBlobLease | BreakBlobLease => {
-            lease::of_blob(shell, request, row).await
-        }
         DeleteContainer => container::delete(shell, request, row).await,
         RestoreContainer => container::restore(shell, request, row).await,
         FindBlobsByTags | FindBlobsByTagsInContainer => tags::find(shell, request, row).await,
@@ -72,8 +108,6 @@ pub async fn dispatch(
         SetBlobExpiry => expiry::set(shell, request, row).await,
         SetBlobTags => tags::set(shell, request, row, body).await,
         SubmitBatch | SubmitContainerBatch => batch::submit(app, request, row, body).await,
-        ListBlobs => list::blobs(shell, request, row).await,
-        PutBlockBlob => block::put(shell, request, row, grant, body).await,
         PutAppendBlob => block::put_append(shell, request, row, grant).await,
         PutPageBlob => page::create(shell, request, row, grant).await,
         PutPages => page::put(shell, request, row, body).await,
@@ -89,15 +123,11 @@ pub async fn dispatch(
         PutBlockFromUrl => from_url::put_block(app, request, row, grant).await,
         AppendBlockFromUrl => from_url::append(app, request, row).await,
         PutPagesFromUrl => from_url::put_pages(app, request, row).await,
-        PutBlock => staging::put_block(shell, request, row, grant, body).await,
         PutBlockList => staging::put_block_list(shell, request, row, grant, body).await,
         GetBlockList => staging::get_block_list(shell, request, row).await,
         GetBlobMetadata => change::get_metadata(shell, request, row).await,
         SetBlobMetadata => change::set_metadata(shell, request, row).await,
         SetBlobProperties => change::set_properties(shell, request, row).await,
-        GetBlob => read::get(shell, request, row, grant).await,
-        GetBlobProperties => read::properties(shell, request, row, grant).await,
-        DeleteBlob => block::delete(shell, request, row).await,
         SnapshotBlob => snapshot::take(shell, request, row).await,
         UndeleteBlob => snapshot::undelete(shell, request, row).await,
         ListQueues => queue::list(shell, request, row).await,
@@ -107,23 +137,15 @@ pub async fn dispatch(
         SetQueueMetadata => queue::set_metadata(shell, request, row).await,
         GetQueueAcl => queue::acl(shell, request, row).await,
         SetQueueAcl => queue::set_acl(shell, request, row, body).await,
-        PutMessage => messages::put(shell, request, row, body).await,
-        GetMessages => messages::get(shell, request, row).await,
         PeekMessages => messages::peek(shell, request, row).await,
         ClearMessages => messages::clear(shell, request, row).await,
         UpdateMessage => messages::update(shell, request, row, body).await,
-        DeleteMessage => messages::delete(shell, request, row).await,
         QueryTables => table::tables::query(shell, request, row).await,
         CreateTable => table::tables::create(shell, request, row, body).await,
         GetTable => table::tables::get(shell, request, row).await,
         DeleteTable => table::tables::delete(shell, request, row).await,
         GetTableAcl => table::acl::get(shell, request, row).await,
         SetTableAcl => table::acl::set(shell, request, row, body).await,
-        QueryEntities => table::entities::query(shell, request, row, credential).await,
-        GetEntity => table::entities::get(shell, request, row, credential).await,
-        InsertEntity | UpdateEntity | InsertOrReplaceEntity | MergeEntity | InsertOrMergeEntity | DeleteEntity => {
-            table::entities::change(shell, request, row, credential, body).await
-        }
         ListShares => shares::list(shell, request, row).await,
         CreateShare => share::create(shell, request, row).await,
         GetShareProperties => share::properties(shell, request, row).await,
@@ -150,10 +172,8 @@ pub async fn dispatch(
         DeleteDirectory | DeleteFile => file::create::delete(shell, request, row).await,
         RenameDirectory | RenameFile => file::rename::rename(shell, request, row).await,
         ListDirectory => file::list::directory(shell, request, row).await,
-        CreateFile => file::create::file(shell, request, row, grant, body).await,
         CopyFile => file::copy::copy(app, request, row, credential, grant).await,
         AbortCopyFile => file::copy::abort(shell, request, row).await,
-        GetFile => file::read::get(shell, request, row, grant).await,
         GetFileProperties => file::read::properties_of_file(shell, request, row, grant).await,
         SetFileProperties => file::change::properties_of_file(shell, request, row).await,
         ListRanges => file::ranges::list(shell, request, row).await,
@@ -162,7 +182,6 @@ pub async fn dispatch(
         CreateSymbolicLink => file::link::create_symbolic(shell, request, row).await,
         GetSymbolicLink => file::link::get_symbolic(shell, request, row).await,
         CreateHardLink => file::link::create_hard(shell, request, row).await,
-        PutRange => file::range::put(shell, request, row, body).await,
         PutRangeFromUrl => file::range::put_from_url(app, request, row).await,
         AcquireFileLease | ChangeFileLease | ReleaseFileLease | BreakFileLease => {
             file::lease::lease(shell, request, row).await

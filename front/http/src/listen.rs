@@ -221,8 +221,9 @@ impl Connection for ServiceConnection {
         };
         match self.served {
             Served::Service(service) => self.app.answer(service, self.client, self.tls, head, body).await,
-            Served::Websites => self.app.visit(self.client, self.tls, head).await,
-            Served::Peers => self.app.answer_peer(head, body).await,
+            // Apart, so that what a service's answer is made in is no larger than that needs.
+            Served::Websites => Box::pin(self.app.visit(self.client, self.tls, head)).await,
+            Served::Peers => Box::pin(self.app.answer_peer(head, body)).await,
         }
     }
 

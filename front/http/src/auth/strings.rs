@@ -102,20 +102,15 @@ impl Signed<'_> {
     /// `x-ms-*`, one line each, sorted by name.
     fn push_headers(&self, text: &mut String, order: HeaderOrder) {
         let is_ours = |name: &str| name.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("x-ms-"));
-        let mut ours: Vec<(String, &str)> = self
-            .headers
-            .iter()
-            .filter(|(name, value)| {
-                is_ours(name) && (!value.is_empty() || self.version >= ApiVersion::EMPTY_HEADERS_SIGNED)
-            })
-            .map(|(name, value)| (name.to_ascii_lowercase(), *value))
-            .collect();
+        let signs_empty = self.version >= ApiVersion::EMPTY_HEADERS_SIGNED;
+        let is_signed = |(name, value): &&(&str, &str)| is_ours(name) && (!value.is_empty() || signs_empty);
+        let mut ours: Vec<&(&str, &str)> = self.headers.iter().filter(is_signed).collect();
         match order {
             HeaderOrder::Culture => ours.sort_by(|(a, _), (b, _)| culture_order(a, b)),
-            HeaderOrder::Bytes => ours.sort_by(|(a, _), (b, _)| a.cmp(b)),
+            HeaderOrder::Bytes => ours.sort_by(|(a, _), (b, _)| lower(a).cmp(lower(b))),
         }
         for (name, value) in ours {
-            text.push_str(&name);
+            text.extend(name.chars().map(|c| c.to_ascii_lowercase()));
             text.push(':');
             text.push_str(value);
             text.push('\n');
@@ -160,11 +155,18 @@ pub fn without_secrets(string_to_sign: &str) -> String {
     shown.collect::<Vec<_>>().join("\n")
 }
 
-/// How the service orders header names: without `-` and `'` first (punctuation, then digits, then letters), and only then by where those
-/// are, `'` before `-`.
+fn lower(name: &str) -> impl Iterator<Item = u8> {
+    name.bytes().map(|c| c.to_ascii_lowercase())
+}
+
+/// How the service orders header names, in whatever case they are: without `-` and `'` first (punctuation, then digits, then letters), and
+/// only then by where those are, `'` before `-`.
 pub fn culture_order(a: &str, b: &str) -> Ordering {
     fn weight(c: u8) -> u16 {
         const PUNCTUATION: &[u8] = b"!#$%&*.^_`|~+";
+        if c.is_ascii_alphanumeric() {
+            return u16::from(c) + 100;
+        }
         match PUNCTUATION.iter().position(|p| *p == c) {
             Some(at) => at as u16 + 1,
             None => u16::from(c) + 100,
@@ -177,8 +179,10 @@ pub fn culture_order(a: &str, b: &str) -> Ordering {
             _ => 0,
         }
     }
-    let bare = |name: &str| name.bytes().filter(|c| mark(*c) == 0).map(weight).collect::<Vec<_>>();
-    bare(a).cmp(&bare(b)).then_with(|| a.bytes().map(mark).cmp(b.bytes().map(mark)))
+    fn bare(name: &str) -> impl Iterator<Item = u16> {
+        lower(name).filter(|c| mark(*c) == 0).map(weight)
+    }
+    bare(a).cmp(bare(b)).then_with(|| a.bytes().map(mark).cmp(b.bytes().map(mark)))
 }
 
 #[cfg(test)]

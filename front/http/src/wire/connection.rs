@@ -8,16 +8,16 @@
 //! 4. After a body that was not read to its end the connection is closed, except when little is left of it.
 
 use std::future::Future;
-use std::io;
+use std::io::{self, IoSlice};
 use std::panic::AssertUnwindSafe;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::BytesMut;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{Instant, Sleep, sleep, timeout};
 
 use super::body::{Body, Transport};
 use super::head::{Head, HeadError};
@@ -67,12 +67,22 @@ pub async fn serve<T: Transport, C: Connection>(
     transport: &mut T,
     connection: &C,
     limits: &Limits,
-    mut draining: watch::Receiver<bool>,
+    draining: watch::Receiver<bool>,
 ) -> io::Result<()> {
     let mut buffer = BytesMut::with_capacity(READ_BYTES_FIRST);
     let mut out = BytesMut::new();
+    let mut drains = draining.clone();
+    // For all requests of the connection: setting these anew for each of them costs more than they do.
+    let mut drain = pin!(async move { drop(drains.wait_for(|draining| *draining).await) });
+    let mut idle = pin!(sleep(limits.idle));
     loop {
-        let head = match read_head(transport, &mut buffer, limits, &mut draining).await? {
+        if buffer.is_empty() {
+            let waits = Waits { idle: idle.as_mut(), drain: drain.as_mut() };
+            if !read_first(transport, &mut buffer, limits, waits).await? {
+                return Ok(());
+            }
+        }
+        let head = match read_head(transport, &mut buffer, limits).await? {
             Read::Head(head) => head,
             Read::End => return Ok(()),
             Read::Bad(error) => {
@@ -100,52 +110,76 @@ pub async fn serve<T: Transport, C: Connection>(
 
 enum Read {
     Head(Head),
-    /// The client closed, was idle for too long, or we are draining.
+    /// The client closed or was too slow.
     End,
     Bad(HeadError),
 }
 
-async fn read_head<T: Transport>(
+/// What ends the waiting for a request.
+struct Waits<'a, D> {
+    /// Set for whichever request was waited for when it last ran out; it is set anew when it runs out, if that was too early.
+    idle: Pin<&'a mut Sleep>,
+    drain: Pin<&'a mut D>,
+}
+
+/// Waits for the first bytes of a request; false if none come: the client closed, was idle for too long, or we are draining.
+async fn read_first<T: Transport, D: Future<Output = ()>>(
     transport: &mut T,
     buffer: &mut BytesMut,
     limits: &Limits,
-    draining: &mut watch::Receiver<bool>,
-) -> io::Result<Read> {
-    if buffer.is_empty() {
-        buffer.reserve(READ_BYTES_FIRST);
-        let first = tokio::select! {
+    Waits { mut idle, mut drain }: Waits<'_, D>,
+) -> io::Result<bool> {
+    buffer.reserve(READ_BYTES_FIRST);
+    let until = Instant::now() + limits.idle;
+    let mut read = pin!(transport.read_buf(buffer));
+    loop {
+        tokio::select! {
             biased;
-            read = timeout(limits.idle, transport.read_buf(buffer)) => read,
-            _ = draining.wait_for(|draining| *draining) => return Ok(Read::End),
-        };
-        let Ok(read) = first else { return Ok(Read::End) };
-        if read? == 0 {
-            return Ok(Read::End);
+            read = &mut read => return Ok(read? > 0),
+            () = &mut drain => return Ok(false),
+            () = &mut idle => {
+                if Instant::now() >= until {
+                    return Ok(false);
+                }
+                idle.as_mut().reset(until);
+            }
         }
+    }
+}
+
+/// The head that the buffer holds, or `None` if more of it has to come.
+fn parse(buffer: &mut BytesMut, limits: &Limits) -> Option<Read> {
+    // Empty lines before a request are skipped, as RFC 9112 2.2 asks.
+    while buffer.starts_with(b"\r\n") {
+        let _ = buffer.split_to(2);
+    }
+    match Head::parse(buffer) {
+        Ok(Some((head, length))) => {
+            let _ = buffer.split_to(length);
+            Some(Read::Head(head))
+        }
+        Ok(None) if buffer.len() >= limits.head_bytes_max => {
+            let has_line = buffer.contains(&b'\n');
+            Some(Read::Bad(if has_line { HeadError::TooManyHeaders } else { HeadError::TargetTooLong }))
+        }
+        Ok(None) => None,
+        Err(error) => Some(Read::Bad(error)),
+    }
+}
+
+async fn read_head<T: Transport>(transport: &mut T, buffer: &mut BytesMut, limits: &Limits) -> io::Result<Read> {
+    // Most come whole: for those no timer is set.
+    if let Some(read) = parse(buffer, limits) {
+        return Ok(read);
     }
     let whole = async {
         loop {
-            // Empty lines before a request are skipped, as RFC 9112 2.2 asks.
-            while buffer.starts_with(b"\r\n") {
-                let _ = buffer.split_to(2);
+            buffer.reserve(READ_BYTES_FIRST);
+            if transport.read_buf(buffer).await? == 0 {
+                return Ok(Read::End);
             }
-            match Head::parse(buffer) {
-                Ok(Some((head, length))) => {
-                    let _ = buffer.split_to(length);
-                    return Ok(Read::Head(head));
-                }
-                Ok(None) if buffer.len() >= limits.head_bytes_max => {
-                    let has_line = buffer.contains(&b'\n');
-                    let error = if has_line { HeadError::TooManyHeaders } else { HeadError::TargetTooLong };
-                    return Ok(Read::Bad(error));
-                }
-                Ok(None) => {
-                    buffer.reserve(READ_BYTES_FIRST);
-                    if transport.read_buf(buffer).await? == 0 {
-                        return Ok(Read::End);
-                    }
-                }
-                Err(error) => return Ok(Read::Bad(error)),
+            if let Some(read) = parse(buffer, limits) {
+                return Ok(read);
             }
         }
     };
@@ -186,8 +220,7 @@ async fn write<T: Transport>(
         ResponseBody::Empty | ResponseBody::Head { .. } => {}
         ResponseBody::Bytes(bytes) if bytes.len() <= JOINED_BYTES_MAX => out.extend_from_slice(&bytes),
         ResponseBody::Bytes(bytes) => {
-            send(transport, out, &mut pace).await?;
-            send(transport, &bytes, &mut pace).await?;
+            send(transport, [out, &bytes], &mut pace).await?;
             return transport.flush().await;
         }
         ResponseBody::Content { first, mut pieces, bytes } => {
@@ -200,18 +233,18 @@ async fn write<T: Transport>(
             if let Some(first) = piece.take_if(|first| first.len() <= JOINED_BYTES_MAX) {
                 left -= first.len() as u64;
                 out.extend_from_slice(&first);
-                send(transport, out, &mut pace).await?;
+                send(transport, [out, &[]], &mut pace).await?;
+                out.clear();
                 piece = pieces.next().await.map_err(damaged)?;
-            } else {
-                send(transport, out, &mut pace).await?;
             }
             while let Some(bytes) = piece {
                 left = left
                     .checked_sub(bytes.len() as u64)
                     .ok_or_else(|| io::Error::other("more content than promised"))?;
-                // The next piece is read while this one is sent.
-                let (next, sent) = tokio::join!(pieces.next(), send(transport, &bytes, &mut pace));
+                // The next piece is read while this one is sent, the first behind the head.
+                let (next, sent) = tokio::join!(pieces.next(), send(transport, [out, &bytes], &mut pace));
                 sent?;
+                out.clear();
                 piece = next.map_err(damaged)?;
             }
             if left > 0 {
@@ -220,19 +253,28 @@ async fn write<T: Transport>(
             return transport.flush().await;
         }
     }
-    send(transport, out, &mut pace).await?;
+    send(transport, [out, &[]], &mut pace).await?;
     transport.flush().await
 }
 
-/// Writes all of it, at the pace of whoever reads it.
-async fn send<T: Transport>(transport: &mut T, bytes: &[u8], pace: &mut Pace) -> io::Result<()> {
-    let mut rest = bytes;
-    while !rest.is_empty() {
-        let written = pace.wait(transport.write(rest)).await;
-        match written.ok_or_else(|| io::Error::from(io::ErrorKind::TimedOut))?? {
+/// Writes all of both, at the pace of whoever reads it.
+async fn send<T: Transport>(transport: &mut T, both: [&[u8]; 2], pace: &mut Pace) -> io::Result<()> {
+    let [mut first, mut rest] = both;
+    while !first.is_empty() || !rest.is_empty() {
+        let written = if rest.is_empty() {
+            pace.wait(transport.write(first)).await
+        } else if first.is_empty() {
+            pace.wait(transport.write(rest)).await
+        } else {
+            let together = [IoSlice::new(first), IoSlice::new(rest)];
+            pace.wait(transport.write_vectored(&together)).await
+        };
+        let written = match written.ok_or_else(|| io::Error::from(io::ErrorKind::TimedOut))?? {
             0 => return Err(io::ErrorKind::WriteZero.into()),
-            bytes => rest = &rest[bytes..],
-        }
+            bytes => bytes,
+        };
+        let of_first = written.min(first.len());
+        (first, rest) = (&first[of_first..], &rest[written - of_first..]);
     }
     Ok(())
 }

@@ -15,6 +15,8 @@ pub struct Head {
     method: Range<usize>,
     target: Range<usize>,
     headers: Vec<(Range<usize>, Range<usize>)>,
+    /// A bit for each name that is there, by `bit`: most of the names that are asked for are not, and are not looked for then.
+    names: u64,
     /// HTTP/1.0 closes unless asked not to, and knows no 100-continue.
     pub is_http_1_0: bool,
     pub body: BodyKind,
@@ -63,11 +65,13 @@ impl Head {
             at..at + part.len()
         };
         let text = std::str::from_utf8(&bytes[..length]).map_err(|_| HeadError::NotText)?.to_string();
+        let names = request.headers.iter().fold(0, |names, header| names | bit(header.name));
         let mut head = Head {
             text,
             method: place(request.method.unwrap_or_default().as_bytes()),
             target: place(request.path.unwrap_or_default().as_bytes()),
             headers: request.headers.iter().map(|h| (place(h.name.as_bytes()), place(trim(h.value)))).collect(),
+            names,
             is_http_1_0: request.version == Some(0),
             body: BodyKind::Absent,
         };
@@ -115,15 +119,20 @@ impl Head {
 
     /// All values of a header, in order.
     pub fn headers<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
-        self.headers
-            .iter()
-            .filter(move |(other, _)| self.is_named(other, name))
-            .map(|(_, value)| &self.text[value.clone()])
+        let headers = if self.may_have(name) { self.headers.as_slice() } else { &[] };
+        headers.iter().filter(move |(other, _)| self.is_named(other, name)).map(|(_, value)| &self.text[value.clone()])
     }
 
     /// The first value of a header.
     pub fn header(&self, name: &str) -> Option<&str> {
+        if !self.may_have(name) {
+            return None;
+        }
         self.headers.iter().find(|(other, _)| self.is_named(other, name)).map(|(_, value)| &self.text[value.clone()])
+    }
+
+    fn may_have(&self, name: &str) -> bool {
+        self.names & bit(name) != 0
     }
 
     /// Lengths first: most names differ in them, and are then not looked at.
@@ -147,6 +156,14 @@ impl Head {
     pub fn expects_continue(&self) -> bool {
         !self.is_http_1_0 && self.body != BodyKind::Absent && self.has_word("expect", "100-continue")
     }
+}
+
+/// Which bit stands for a name, in whatever case it is written.
+fn bit(name: &str) -> u64 {
+    let of = |at: usize| name.as_bytes().get(at).map_or(0, |c| u64::from(c.to_ascii_lowercase()));
+    let (length, last) = (name.len(), of(name.len().wrapping_sub(1)));
+    let mixed = (length as u64) ^ (last << 8) ^ (of(length / 2) << 16) ^ (of(5) << 24);
+    1 << (mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58)
 }
 
 fn trim(value: &[u8]) -> &[u8] {

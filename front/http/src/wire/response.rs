@@ -115,8 +115,14 @@ impl Response {
 }
 
 fn put_value(out: &mut BytesMut, value: &str) {
-    let end = value.bytes().position(|b| b == b'\r' || b == b'\n' || b == 0).unwrap_or(value.len());
-    out.put_slice(&value.as_bytes()[..end]);
+    let value = value.as_bytes();
+    let breaks = |b: u8| b == b'\r' || b == b'\n' || b == 0;
+    // All of it at once first, which is many bytes a step; where it breaks is only looked for if it does.
+    let end = match value.iter().fold(false, |any, b| any | breaks(*b)) {
+        false => value.len(),
+        true => value.iter().position(|b| breaks(*b)).unwrap_or(value.len()),
+    };
+    out.put_slice(&value[..end]);
 }
 
 fn put_number(out: &mut BytesMut, mut number: u64) {
