@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use embedded::{Embedded, Options};
+use engine::around::Around;
 use engine::{
-    Batch, BoxFuture, CommitError, Durability, Engine, Extent, ExtentError, ExtentSlice, Family, Fault, GroupId,
-    GroupRange, KeyRange, Page, PartitionId, Pin, Record, Revision, Source, View,
+    Batch, BoxFuture, CommitError, Durability, Engine, Family, Fault, GroupRange, KeyRange, Page, PartitionId, Record,
+    Revision, View,
 };
 
 pub struct Touched {
@@ -59,7 +60,11 @@ impl View for TouchedView {
     }
 }
 
-impl Engine for Touched {
+impl Around for Touched {
+    fn inner(&self) -> &dyn Engine {
+        self.inner.as_ref()
+    }
+
     fn view<'a>(&'a self, partition: &'a PartitionId) -> BoxFuture<'a, Result<Box<dyn View>, Fault>> {
         Box::pin(async move {
             let inner = self.inner.view(partition).await?;
@@ -83,29 +88,5 @@ impl Engine for Touched {
     ) -> BoxFuture<'a, Result<Revision, CommitError>> {
         self.records.fetch_add(batch.writes.len() as u64, Ordering::SeqCst);
         self.inner.commit(partition, batch, durability)
-    }
-
-    fn sync(&self) -> BoxFuture<'_, Result<(), Fault>> {
-        self.inner.sync()
-    }
-
-    fn write_extent<'a>(
-        &'a self,
-        source: &'a mut dyn Source,
-        bytes_max: u64,
-    ) -> BoxFuture<'a, Result<Option<Pin>, ExtentError>> {
-        self.inner.write_extent(source, bytes_max)
-    }
-
-    fn read_extent(&self, slice: ExtentSlice) -> BoxFuture<'_, Result<Bytes, Fault>> {
-        self.inner.read_extent(slice)
-    }
-
-    fn pin(&self, extent: Extent) -> Pin {
-        self.inner.pin(extent)
-    }
-
-    fn fence<'a>(&'a self, group: &'a GroupId) -> BoxFuture<'a, Result<(), Fault>> {
-        self.inner.fence(group)
     }
 }

@@ -2,11 +2,9 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use engine::around::Around;
 use engine::memory::MemoryEngine;
-use engine::{
-    Batch, BoxFuture, CommitError, Durability, Engine, Extent, ExtentError, ExtentSlice, Fault, GroupId, GroupRange,
-    Page, PartitionId, Pin, Revision, Source, View,
-};
+use engine::{BoxFuture, Engine, ExtentError, ExtentSlice, Fault, Pin, Source, View};
 
 #[derive(Default)]
 pub struct Counting {
@@ -22,24 +20,11 @@ impl Counting {
     }
 }
 
-impl Engine for Counting {
-    fn view<'a>(&'a self, partition: &'a PartitionId) -> BoxFuture<'a, Result<Box<dyn View>, Fault>> {
-        self.inner.view(partition)
+impl Around for Counting {
+    fn inner(&self) -> &dyn Engine {
+        &self.inner
     }
-    fn scan<'a>(&'a self, range: &'a GroupRange, limit: usize) -> BoxFuture<'a, Result<Page, Fault>> {
-        self.inner.scan(range, limit)
-    }
-    fn commit<'a>(
-        &'a self,
-        partition: &'a PartitionId,
-        batch: Batch,
-        durability: Durability,
-    ) -> BoxFuture<'a, Result<Revision, CommitError>> {
-        self.inner.commit(partition, batch, durability)
-    }
-    fn sync(&self) -> BoxFuture<'_, Result<(), Fault>> {
-        self.inner.sync()
-    }
+
     fn write_extent<'a>(
         &'a self,
         source: &'a mut dyn Source,
@@ -48,14 +33,9 @@ impl Engine for Counting {
         self.written.fetch_add(1, Ordering::SeqCst);
         self.inner.write_extent(source, bytes_max)
     }
+
     fn read_extent(&self, slice: ExtentSlice) -> BoxFuture<'_, Result<bytes::Bytes, Fault>> {
         self.read.fetch_add(1, Ordering::SeqCst);
         self.inner.read_extent(slice)
-    }
-    fn pin(&self, extent: Extent) -> Pin {
-        self.inner.pin(extent)
-    }
-    fn fence<'a>(&'a self, group: &'a GroupId) -> BoxFuture<'a, Result<(), Fault>> {
-        self.inner.fence(group)
     }
 }

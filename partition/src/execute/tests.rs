@@ -5,10 +5,9 @@ use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use contract::ErrorCode;
+use engine::around::Around;
 use engine::memory::MemoryEngine;
-use engine::{
-    Batch, BoxFuture, CommitError, Extent, ExtentError, ExtentSlice, GroupId, GroupRange, Page, Pin, Revision, Source,
-};
+use engine::{Batch, BoxFuture, CommitError, GroupId, Revision};
 use env::{ScriptedClock, ScriptedIds};
 use tokio::sync::Semaphore;
 use tokio::task::yield_now;
@@ -44,13 +43,11 @@ impl Gated {
     }
 }
 
-impl Engine for Gated {
-    fn view<'a>(&'a self, partition: &'a PartitionId) -> BoxFuture<'a, Result<Box<dyn View>, Fault>> {
-        self.inner.view(partition)
+impl Around for Gated {
+    fn inner(&self) -> &dyn Engine {
+        &self.inner
     }
-    fn scan<'a>(&'a self, range: &'a GroupRange, limit: usize) -> BoxFuture<'a, Result<Page, Fault>> {
-        self.inner.scan(range, limit)
-    }
+
     fn commit<'a>(
         &'a self,
         partition: &'a PartitionId,
@@ -68,27 +65,9 @@ impl Engine for Gated {
             }
         })
     }
+
     fn buffers(&self) -> bool {
         self.buffers.load(Ordering::SeqCst)
-    }
-    fn sync(&self) -> BoxFuture<'_, Result<(), Fault>> {
-        self.inner.sync()
-    }
-    fn write_extent<'a>(
-        &'a self,
-        source: &'a mut dyn Source,
-        bytes_max: u64,
-    ) -> BoxFuture<'a, Result<Option<Pin>, ExtentError>> {
-        self.inner.write_extent(source, bytes_max)
-    }
-    fn read_extent(&self, slice: ExtentSlice) -> BoxFuture<'_, Result<Bytes, Fault>> {
-        self.inner.read_extent(slice)
-    }
-    fn pin(&self, extent: Extent) -> Pin {
-        self.inner.pin(extent)
-    }
-    fn fence<'a>(&'a self, group: &'a GroupId) -> BoxFuture<'a, Result<(), Fault>> {
-        self.inner.fence(group)
     }
 }
 

@@ -35,6 +35,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+pub mod around;
 pub mod memory;
 #[cfg(feature = "suite")]
 pub mod suite;

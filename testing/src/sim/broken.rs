@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
+use engine::around::Around;
 use engine::{
-    Batch, BoxFuture, CommitError, Durability, Engine, Extent, ExtentError, ExtentSlice, Family, Fault, GroupId,
-    GroupRange, KeyRange, Page, PartitionId, Pin, Record, Revision, Source, View, Write,
+    Batch, BoxFuture, CommitError, Durability, Engine, ExtentSlice, Family, Fault, GroupId, KeyRange, PartitionId,
+    Record, Revision, View, Write,
 };
 
 use super::chance::Chance;
@@ -89,7 +90,11 @@ impl BrokenEngine {
     }
 }
 
-impl Engine for BrokenEngine {
+impl Around for BrokenEngine {
+    fn inner(&self) -> &dyn Engine {
+        self.inner.as_ref()
+    }
+
     fn view<'a>(&'a self, partition: &'a PartitionId) -> BoxFuture<'a, Result<Box<dyn View>, Fault>> {
         Box::pin(async move {
             let view = self.inner.view(partition).await?;
@@ -109,10 +114,6 @@ impl Engine for BrokenEngine {
                 _ => Ok(view),
             }
         })
-    }
-
-    fn scan<'a>(&'a self, range: &'a GroupRange, limit: usize) -> BoxFuture<'a, Result<Page, Fault>> {
-        self.inner.scan(range, limit)
     }
 
     fn commit<'a>(
@@ -165,18 +166,6 @@ impl Engine for BrokenEngine {
         })
     }
 
-    fn sync(&self) -> BoxFuture<'_, Result<(), Fault>> {
-        self.inner.sync()
-    }
-
-    fn write_extent<'a>(
-        &'a self,
-        source: &'a mut dyn Source,
-        bytes_max: u64,
-    ) -> BoxFuture<'a, Result<Option<Pin>, ExtentError>> {
-        self.inner.write_extent(source, bytes_max)
-    }
-
     fn read_extent(&self, slice: ExtentSlice) -> BoxFuture<'_, Result<Bytes, Fault>> {
         if slice.offset > 0 && self.strikes(Breakage::ReadsOtherBytes, 50) {
             return self.inner.read_extent(ExtentSlice { offset: slice.offset - 1, ..slice });
@@ -184,19 +173,11 @@ impl Engine for BrokenEngine {
         self.inner.read_extent(slice)
     }
 
-    fn pin(&self, extent: Extent) -> Pin {
-        self.inner.pin(extent)
-    }
-
     fn fence<'a>(&'a self, group: &'a GroupId) -> BoxFuture<'a, Result<(), Fault>> {
         if self.how == Breakage::ForgetsFences {
             return Box::pin(std::future::ready(Ok(())));
         }
         self.inner.fence(group)
-    }
-
-    fn draw_tick(&self, now: u64) -> Option<u64> {
-        self.inner.draw_tick(now)
     }
 }
 

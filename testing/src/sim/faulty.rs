@@ -10,9 +10,10 @@
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
+use engine::around::Around;
 use engine::{
-    Batch, BoxFuture, CommitError, Durability, Engine, Extent, ExtentError, ExtentSlice, Family, Fault, GroupId,
-    GroupRange, KeyRange, Page, PartitionId, Pin, Record, Revision, Source, View,
+    Batch, BoxFuture, CommitError, Durability, Engine, ExtentError, ExtentSlice, Family, Fault, GroupId, GroupRange,
+    KeyRange, Page, PartitionId, Pin, Record, Revision, Source, View,
 };
 
 use super::chance::Chance;
@@ -138,7 +139,11 @@ impl FaultyEngine {
     }
 }
 
-impl Engine for FaultyEngine {
+impl Around for FaultyEngine {
+    fn inner(&self) -> &dyn Engine {
+        self.inner.as_ref()
+    }
+
     fn view<'a>(&'a self, partition: &'a PartitionId) -> BoxFuture<'a, Result<Box<dyn View>, Fault>> {
         Box::pin(async move {
             self.whims.dawdle().await;
@@ -233,10 +238,6 @@ impl Engine for FaultyEngine {
         })
     }
 
-    fn pin(&self, extent: Extent) -> Pin {
-        self.inner.pin(extent)
-    }
-
     fn fence<'a>(&'a self, group: &'a GroupId) -> BoxFuture<'a, Result<(), Fault>> {
         Box::pin(async move {
             self.whims.dawdle().await;
@@ -245,10 +246,6 @@ impl Engine for FaultyEngine {
             self.whims.dawdle().await;
             self.whims.strikes(|faults| faults.fence)
         })
-    }
-
-    fn draw_tick(&self, now: u64) -> Option<u64> {
-        self.inner.draw_tick(now)
     }
 }
 

@@ -3,11 +3,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use contract::names::{AccountName, TableName};
+use engine::around::Around;
 use engine::memory::MemoryEngine;
-use engine::{
-    Batch, BoxFuture, CommitError, Durability, Engine, Extent, ExtentError, ExtentSlice, Family, GroupId, PartitionId,
-    Pin, Revision, Source, View,
-};
+use engine::{BoxFuture, Engine, Family, PartitionId, Revision, View};
 use env::{ScriptedClock, ScriptedIds, Timestamp};
 
 use super::*;
@@ -53,7 +51,11 @@ impl View for CountingView {
     }
 }
 
-impl Engine for Counting {
+impl Around for Counting {
+    fn inner(&self) -> &dyn Engine {
+        &self.inner
+    }
+
     fn view<'a>(&'a self, partition: &'a PartitionId) -> BoxFuture<'a, Result<Box<dyn View>, Fault>> {
         Box::pin(async move {
             let inner = self.inner.view(partition).await?;
@@ -67,39 +69,6 @@ impl Engine for Counting {
             self.rows.fetch_add(page.rows.len(), Ordering::Relaxed);
             Ok(page)
         })
-    }
-
-    fn commit<'a>(
-        &'a self,
-        partition: &'a PartitionId,
-        batch: Batch,
-        durability: Durability,
-    ) -> BoxFuture<'a, Result<Revision, CommitError>> {
-        self.inner.commit(partition, batch, durability)
-    }
-
-    fn sync(&self) -> BoxFuture<'_, Result<(), Fault>> {
-        self.inner.sync()
-    }
-
-    fn write_extent<'a>(
-        &'a self,
-        source: &'a mut dyn Source,
-        bytes_max: u64,
-    ) -> BoxFuture<'a, Result<Option<Pin>, ExtentError>> {
-        self.inner.write_extent(source, bytes_max)
-    }
-
-    fn read_extent(&self, slice: ExtentSlice) -> BoxFuture<'_, Result<Bytes, Fault>> {
-        self.inner.read_extent(slice)
-    }
-
-    fn pin(&self, extent: Extent) -> Pin {
-        self.inner.pin(extent)
-    }
-
-    fn fence<'a>(&'a self, group: &'a GroupId) -> BoxFuture<'a, Result<(), Fault>> {
-        self.inner.fence(group)
     }
 }
 

@@ -7,9 +7,10 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use engine::Durability::{self, Buffered, Synced};
+use engine::around::Around;
 use engine::{
-    Batch, BoxFuture, CommitError, Engine, Extent, ExtentError, ExtentSlice, Family, Fault, GroupId, GroupRange, Guard,
-    Page, PartitionId, Pin, Revision, Source, SourceError, View, Write,
+    Batch, BoxFuture, CommitError, Engine, ExtentSlice, Family, Fault, GroupId, Guard, PartitionId, Pin, Revision,
+    Source, SourceError, View, Write,
 };
 use lazuli_embedded::{Embedded, Options};
 use tempfile::TempDir;
@@ -83,13 +84,11 @@ impl engine::suite::Harness for Harness {
 /// The embedded engine with every commit buffered.
 struct Buffering(Arc<Embedded>);
 
-impl Engine for Buffering {
-    fn view<'a>(&'a self, partition: &'a PartitionId) -> BoxFuture<'a, Result<Box<dyn View>, Fault>> {
-        self.0.view(partition)
+impl Around for Buffering {
+    fn inner(&self) -> &dyn Engine {
+        self.0.as_ref()
     }
-    fn scan<'a>(&'a self, range: &'a GroupRange, limit: usize) -> BoxFuture<'a, Result<Page, Fault>> {
-        self.0.scan(range, limit)
-    }
+
     fn commit<'a>(
         &'a self,
         partition: &'a PartitionId,
@@ -97,25 +96,6 @@ impl Engine for Buffering {
         _: Durability,
     ) -> BoxFuture<'a, Result<Revision, CommitError>> {
         self.0.commit(partition, batch, Buffered)
-    }
-    fn sync(&self) -> BoxFuture<'_, Result<(), Fault>> {
-        self.0.sync()
-    }
-    fn write_extent<'a>(
-        &'a self,
-        source: &'a mut dyn Source,
-        bytes_max: u64,
-    ) -> BoxFuture<'a, Result<Option<Pin>, ExtentError>> {
-        self.0.write_extent(source, bytes_max)
-    }
-    fn read_extent(&self, slice: ExtentSlice) -> BoxFuture<'_, Result<Bytes, Fault>> {
-        self.0.read_extent(slice)
-    }
-    fn pin(&self, extent: Extent) -> Pin {
-        self.0.pin(extent)
-    }
-    fn fence<'a>(&'a self, group: &'a GroupId) -> BoxFuture<'a, Result<(), Fault>> {
-        self.0.fence(group)
     }
 }
 

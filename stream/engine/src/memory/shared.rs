@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 
 use super::*;
+use crate::around::Around;
 
 /// One process's handle on a memory that others share.
 pub struct SharedMemory {
@@ -39,7 +40,11 @@ async fn give_way() {
     .await;
 }
 
-impl Engine for SharedMemory {
+impl Around for SharedMemory {
+    fn inner(&self) -> &dyn Engine {
+        &self.memory
+    }
+
     fn view<'a>(&'a self, partition: &'a PartitionId) -> BoxFuture<'a, Result<Box<dyn View>, Fault>> {
         let (memory, last) = (self.memory.clone(), self.last.clone());
         let view = MovingView { memory, last, partition: partition.clone(), chosen: OnceLock::new() };
@@ -71,30 +76,6 @@ impl Engine for SharedMemory {
             self.last.fetch_max(revision.0, Ordering::AcqRel);
             Ok(revision)
         })
-    }
-
-    fn sync(&self) -> BoxFuture<'_, Result<(), Fault>> {
-        self.memory.sync()
-    }
-
-    fn write_extent<'a>(
-        &'a self,
-        source: &'a mut dyn Source,
-        bytes_max: u64,
-    ) -> BoxFuture<'a, Result<Option<Pin>, ExtentError>> {
-        self.memory.write_extent(source, bytes_max)
-    }
-
-    fn read_extent(&self, slice: ExtentSlice) -> BoxFuture<'_, Result<Bytes, Fault>> {
-        self.memory.read_extent(slice)
-    }
-
-    fn pin(&self, extent: Extent) -> Pin {
-        self.memory.pin(extent)
-    }
-
-    fn fence<'a>(&'a self, group: &'a GroupId) -> BoxFuture<'a, Result<(), Fault>> {
-        self.memory.fence(group)
     }
 
     fn draw_tick(&self, now: u64) -> Option<u64> {
