@@ -62,7 +62,7 @@ struct ServeFlags {
     /// How the other gateways of a cluster reach this one [default: the address of --host]
     #[arg(long, value_name = "HOST[:PORT]", env = "LAZULI_PEER_ADDRESS")]
     peer_address: Option<String>,
-    /// Port of the console (not built yet)
+    /// Port of the console, of metrics and health: docs/console.md [default: 10080]
     #[arg(long, value_name = "N", env = "LAZULI_CONSOLE_PORT")]
     console_port: Option<Port>,
     /// When a write is acknowledged: `full` (on the disk) or `relaxed` (with the operating system) [default: full]
@@ -302,6 +302,7 @@ pub struct Settings {
     /// Where websites are served by path.
     pub web_port: Port,
     pub smb_port: Port,
+    pub console_port: Port,
     pub smb_requires_encryption: bool,
     /// `None` where there can be no other gateway.
     pub peers: Option<PeerSettings>,
@@ -313,7 +314,6 @@ pub struct Settings {
     pub tls: Option<TlsFiles>,
     pub limits: LimitSettings,
     allow_published_key_on_network: bool,
-    not_served: Vec<String>,
 }
 
 impl Settings {
@@ -346,10 +346,7 @@ impl Settings {
         let smb_port = port(flags.smb_port, file.smb_port, 10445);
         let said = (flags.peer_port.or(file.peer_port), flags.peer_address.or(file.peer_address));
         let peers = PeerSettings::merge(&engine, said, [ports[3], smb_port])?;
-        let mut not_served = Vec::new();
-        if matches!(flags.console_port.or(file.console_port), Some(Port::On(_))) {
-            not_served.push(format!("{:<9} not built yet: --console-port has no effect", "console"));
-        }
+        let console_port = port(flags.console_port, file.console_port, 10080);
         let log = match (flags.log, file.log) {
             (Some(log), _) => log,
             (None, Some(text)) => text
@@ -367,6 +364,7 @@ impl Settings {
             host: flags.host.or(file.host).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
             ports,
             smb_port,
+            console_port,
             peers,
             smb_requires_encryption: flags.smb_encryption.or(file.smb_encryption) != Some(EncryptionFlag::Offered),
             web_port: flags.web_port.or(file.web_port).unwrap_or(Port::Off),
@@ -377,7 +375,6 @@ impl Settings {
             tls,
             limits,
             allow_published_key_on_network: flags.allow_published_key_on_network || file.allow_published_key_on_network,
-            not_served,
         })
     }
 
@@ -388,11 +385,6 @@ impl Settings {
             Service::Table => self.ports[2],
             Service::File => self.ports[3],
         }
-    }
-
-    /// What was asked for and is not there.
-    pub fn not_served(&self) -> &[String] {
-        &self.not_served
     }
 
     /// Anybody who can reach the server could do anything with the key that everybody knows.

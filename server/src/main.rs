@@ -9,6 +9,7 @@ mod control;
 mod migrate;
 mod peers;
 mod progress;
+mod see;
 mod storage;
 mod tls;
 
@@ -37,6 +38,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// How long requests under way may take after the signal to stop.
 const DRAIN_GRACE: Duration = Duration::from_secs(30);
+/// And the console's, after all others.
+const CONSOLE_GRACE: Duration = Duration::from_secs(5);
 
 fn main() -> ExitCode {
     let line = CommandLine::parse();
@@ -129,14 +132,19 @@ async fn serve(mut settings: Settings, line: CommandLine) -> Result<(), String> 
         Served::Websites | Served::Peers => None,
     });
     let listening: std::io::Result<Vec<_>> = listening.collect();
-    app.set_listening(listening.map_err(|error| format!("cannot tell where it listens: {error}"))?);
+    let listening = listening.map_err(|error| format!("cannot tell where it listens: {error}"))?;
+    app.set_listening(listening.clone());
+    let console = see::listen(&settings, &app, listening, acceptor).await?;
     // Before anybody is told that it is ready: a signal that nobody waits for would end the process then and there.
     let listen = |kind| signal(kind).map_err(|error| format!("cannot wait for signals: {error}"));
     let mut hangup = listen(SignalKind::hangup())?;
     let (mut terminate, mut interrupt) = (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
-    announce(&settings, &accounts, &listeners, smb.as_ref()).map_err(|error| format!("cannot print: {error}"))?;
+    announce(&settings, &accounts, &listeners, smb.as_ref(), console.as_ref()).map_err(|error| format!("cannot print: {error}"))?;
 
     let (drain, draining) = watch::channel(false);
+    // The console is seen until everything else is done.
+    let (leave, leaving) = watch::channel(false);
+    let console = console.map(|listener| tokio::spawn(listener.run(leaving, CONSOLE_GRACE)));
     let mut running: Vec<_> =
         listeners.into_iter().map(|listener| tokio::spawn(listener.run(draining.clone(), DRAIN_GRACE))).collect();
     running.extend(peers.map(|listener| tokio::spawn(listener.run(draining.clone(), DRAIN_GRACE))));
@@ -157,6 +165,10 @@ async fn serve(mut settings: Settings, line: CommandLine) -> Result<(), String> 
     drain.send_replace(true);
     for listener in running {
         let _ = listener.await; // a listener that panicked has nothing left to finish
+    }
+    leave.send_replace(true);
+    if let Some(console) = console {
+        let _ = console.await; // as above
     }
     // Not before: a request may wait for a commit that one of them leads.
     for task in background {
@@ -314,6 +326,7 @@ fn announce(
     accounts: &[Account],
     listeners: &[Listener],
     smb: Option<&smb::Listener>,
+    console: Option<&Listener<console::ConsoleHost>>,
 ) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "Lazuli {}", env!("CARGO_PKG_VERSION"))?;
@@ -356,8 +369,8 @@ fn announce(
         let key = if is_development(account) { DEVELOPMENT_KEY } else { "<the account's key>" };
         writeln!(out, "connect   DefaultEndpointsProtocol={scheme};AccountName={name};AccountKey={key};{endpoints}")?;
     }
-    for line in settings.not_served() {
-        writeln!(out, "{line}")?;
+    if let Some(console) = console {
+        writeln!(out, "console   {scheme}://{}/  (sign in with an account's name and key)", console.address()?)?;
     }
     writeln!(out, "ready")?;
     out.flush()

@@ -81,7 +81,7 @@ impl Drop for Entered {
 }
 
 /// Whoever has one address of IPv6 has 2^64 of them: they count as one.
-fn counted_as(client: IpAddr) -> IpAddr {
+pub fn counted_as(client: IpAddr) -> IpAddr {
     match client.to_canonical() {
         IpAddr::V4(address) => IpAddr::V4(address),
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX))),

@@ -2,6 +2,7 @@
 
 mod account_sas;
 pub mod explain;
+pub mod on_behalf;
 mod sas;
 mod service_sas;
 mod shared_key;

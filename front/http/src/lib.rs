@@ -40,4 +40,5 @@ pub mod wire;
 mod xml;
 
 pub use app::{AccountsSource, App};
-pub use listen::{Doors, ListenError, Listener, Served, ServiceConnection};
+pub use auth::on_behalf::OnBehalf;
+pub use listen::{Doors, Host, ListenError, Listener, Served, ServiceConnection, Services};

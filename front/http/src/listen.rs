@@ -37,12 +37,40 @@ impl Served {
     }
 }
 
-/// One service on one socket.
-pub struct Listener {
+/// Who answers on a socket.
+pub trait Host: Send + Sync + 'static {
+    type Guest: Connection + Send + Sync + 'static;
+
+    /// As it stands in the log, and in the flag of its port.
+    fn name(&self) -> &'static str;
+
+    /// A client has come in. `requests` bounds what is under way.
+    fn receive(&self, client: IpAddr, tls: bool, requests: Arc<Door>) -> Self::Guest;
+}
+
+/// One of the services, the websites, or what other gateways ask.
+pub struct Services {
     served: Served,
+    app: Arc<App>,
+}
+
+impl Host for Services {
+    type Guest = ServiceConnection;
+
+    fn name(&self) -> &'static str {
+        self.served.name()
+    }
+
+    fn receive(&self, client: IpAddr, tls: bool, requests: Arc<Door>) -> ServiceConnection {
+        ServiceConnection { served: self.served, app: self.app.clone(), client, tls, requests: Some(requests) }
+    }
+}
+
+/// One host on one socket.
+pub struct Listener<H: Host = Services> {
+    host: H,
     socket: TcpListener,
     tls: Option<TlsAcceptor>,
-    app: Arc<App>,
     doors: Doors,
     limits: Limits,
 }
@@ -58,17 +86,17 @@ pub struct Doors {
 /// The socket could not be had.
 #[derive(Debug)]
 pub struct ListenError {
-    pub served: Served,
+    pub name: &'static str,
     pub address: SocketAddr,
     pub source: io::Error,
 }
 
 impl fmt::Display for ListenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = self.served.name();
+        let name = self.name;
         write!(f, "cannot listen on {} for the {name} service: {}", self.address, self.source)?;
         if self.source.kind() == io::ErrorKind::AddrInUse {
-            write!(f, " (another program has the port; choose another with --{name}-port, or 0 for any free one)")?;
+            write!(f, " (another program has the port; choose another with --{name}-port, 0 for any free one, `off` for none)")?;
         }
         Ok(())
     }
@@ -89,12 +117,25 @@ impl Listener {
         doors: Doors,
         limits: Limits,
     ) -> Result<Listener, ListenError> {
-        let socket = TcpListener::bind(address).await.map_err(|source| ListenError { served, address, source })?;
-        Ok(Listener { served, socket, tls, app, doors, limits })
+        Listener::of(Services { served, app }, address, tls, doors, limits).await
     }
 
     pub fn served(&self) -> Served {
-        self.served
+        self.host.served
+    }
+}
+
+impl<H: Host> Listener<H> {
+    pub async fn of(
+        host: H,
+        address: SocketAddr,
+        tls: Option<TlsAcceptor>,
+        doors: Doors,
+        limits: Limits,
+    ) -> Result<Listener<H>, ListenError> {
+        let bound = TcpListener::bind(address).await;
+        let socket = bound.map_err(|source| ListenError { name: host.name(), address, source })?;
+        Ok(Listener { host, socket, tls, doors, limits })
     }
 
     pub fn address(&self) -> io::Result<SocketAddr> {
@@ -114,7 +155,7 @@ impl Listener {
                 Ok(accepted) => accepted,
                 Err(error) => {
                     // Out of file descriptors, or a client gone already. Accepting again at once would spin.
-                    tracing::warn!(%error, service = self.served.name(), "accepting a connection failed");
+                    tracing::warn!(%error, service = self.host.name(), "accepting a connection failed");
                     tokio::time::sleep(Duration::from_millis(20)).await;
                     continue;
                 }
@@ -134,13 +175,7 @@ impl Listener {
                     continue;
                 }
             };
-            let connection = ServiceConnection {
-                served: self.served,
-                app: self.app.clone(),
-                client: client.ip(),
-                tls: acceptor.is_some(),
-                requests: Some(self.doors.requests.clone()),
-            };
+            let connection = self.host.receive(client.ip(), acceptor.is_some(), self.doors.requests.clone());
             tasks.spawn(async move {
                 if let Err(error) = converse(stream, acceptor, &connection, &limits, draining).await {
                     tracing::debug!(%client, %error, "a connection ended");
@@ -151,7 +186,7 @@ impl Listener {
         drop(self.socket);
         let all_done = async { while tasks.join_next().await.is_some() {} };
         if timeout(grace, all_done).await.is_err() {
-            tracing::warn!(service = self.served.name(), "requests were still under way when the grace period ended");
+            tracing::warn!(service = self.host.name(), "requests were still under way when the grace period ended");
         }
     }
 }
@@ -159,7 +194,7 @@ impl Listener {
 async fn converse(
     mut stream: TcpStream,
     acceptor: Option<TlsAcceptor>,
-    connection: &ServiceConnection,
+    connection: &impl Connection,
     limits: &Limits,
     draining: watch::Receiver<bool>,
 ) -> io::Result<()> {

@@ -17,7 +17,7 @@ pub enum Form {
 }
 
 /// The readings of the rules that clients in use have, the common one first.
-const VARIANTS: [Variant; 4] = [
+pub const VARIANTS: [Variant; 4] = [
     Variant { header_order: HeaderOrder::Culture, language_first: false },
     Variant { header_order: HeaderOrder::Bytes, language_first: false },
     Variant { header_order: HeaderOrder::Culture, language_first: true },
