@@ -7,11 +7,16 @@
 
 mod answers;
 mod assets;
+mod counts;
 mod data;
 mod guard;
+mod health;
+mod metrics;
 mod pages;
+mod rings;
 mod sessions;
 mod sign_in;
+mod views;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, OnceLock};
@@ -21,11 +26,17 @@ use door::Door;
 use http::wire::{Body, Connection, Head, HeadError, Response};
 use http::{App, Host};
 
+pub use counts::Watch;
+pub use health::Program;
+pub use metrics::{Metric, Text};
+use rings::Rings;
 use sessions::Sessions;
 
 /// All that the console knows; shared by its connections.
 pub struct Console {
     app: Arc<App>,
+    watch: Arc<Watch>,
+    program: Arc<dyn Program>,
     sessions: Sessions,
     /// Where the services are reached, those that are served.
     services: Vec<(Service, SocketAddr)>,
@@ -35,8 +46,17 @@ pub struct Console {
 }
 
 impl Console {
-    pub fn new(app: Arc<App>, services: Vec<(Service, SocketAddr)>, has_smb: bool) -> Arc<Console> {
-        Arc::new(Console { app, sessions: Sessions::default(), services, has_smb, address: OnceLock::new() })
+    /// From here on it hears of every request to the services. To be made before anybody is served.
+    pub fn new(
+        app: Arc<App>,
+        services: Vec<(Service, SocketAddr)>,
+        has_smb: bool,
+        program: Arc<dyn Program>,
+    ) -> Arc<Console> {
+        let watch = Arc::new(Watch::new(Rings::new(app.shell.clock.now())));
+        app.set_observer(watch.clone());
+        let (sessions, address) = (Sessions::default(), OnceLock::new());
+        Arc::new(Console { app, watch, program, sessions, services, has_smb, address })
     }
 
     /// Where it listens. Set once, before anybody is served.
@@ -110,9 +130,12 @@ impl Guest {
         }
         let path = head.target().split('?').next().unwrap_or_default();
         let Some(api) = path.strip_prefix("/api/") else {
-            return match (path, guard::is_reading(head)) {
-                (_, false) => answers::error(405, "This can only be read.").with_header("Allow", "GET, HEAD"),
-                (path, true) => pages::page(head, path),
+            if !guard::is_reading(head) {
+                return answers::error(405, "This can only be read.").with_header("Allow", "GET, HEAD");
+            }
+            return match self.monitored(path).await {
+                Some(response) => response,
+                None => pages::page(head, path),
             };
         };
         if guard::is_foreign(head) {
@@ -141,6 +164,7 @@ impl Guest {
         }
         match (area, rest) {
             ("session", "") => self.session(&visitor),
+            ("view", view) => self.view(&visitor, view, head).await,
             _ => answers::error(404, "There is no such thing in the console's API."),
         }
     }

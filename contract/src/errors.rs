@@ -12,11 +12,26 @@ pub struct Refusal {
     pub detail: Vec<(&'static str, String)>,
     /// Headers beyond the common ones, such as Content-Range of a 416.
     pub headers: Vec<(&'static str, String)>,
+    pub reason: Reason,
 }
+
+/// What was asked for and what is there, in words, for whoever looks at the server. The client is told nothing of it, so two refusals that
+/// differ in nothing else are the same.
+#[derive(Clone, Debug, Default)]
+pub struct Reason(pub Option<Box<str>>);
+
+impl PartialEq for Reason {
+    fn eq(&self, _other: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Reason {}
 
 impl From<ErrorCode> for Refusal {
     fn from(code: ErrorCode) -> Self {
-        Refusal { code, status: code.status(), message: None, detail: Vec::new(), headers: Vec::new() }
+        let (status, reason) = (code.status(), Reason::default());
+        Refusal { code, status, message: None, detail: Vec::new(), headers: Vec::new(), reason }
     }
 }
 
@@ -39,6 +54,17 @@ impl Refusal {
     pub fn saying(mut self, message: impl Into<String>) -> Self {
         self.message = Some(message.into());
         self
+    }
+
+    /// Why, for whoever looks at the server.
+    pub fn because(mut self, reason: impl Into<Box<str>>) -> Self {
+        self.reason = Reason(Some(reason.into()));
+        self
+    }
+
+    /// The same refusal by another code: what was refused stays why.
+    pub fn as_code(self, code: ErrorCode) -> Self {
+        Refusal { reason: self.reason, ..code.into() }
     }
 
     pub fn message(&self) -> &str {
@@ -84,6 +110,11 @@ macro_rules! error_codes {
         pub enum ErrorCode { $($name),* }
 
         impl ErrorCode {
+            /// A refusal, and why, for whoever looks at the server.
+            pub fn because(self, reason: impl Into<Box<str>>) -> Refusal {
+                Refusal::from(self).because(reason)
+            }
+
             pub const ALL: &'static [ErrorCode] = &[$(ErrorCode::$name),*];
             pub const fn name(self) -> &'static str { match self { $(ErrorCode::$name => stringify!($name)),* } }
             pub const fn status(self) -> u16 { match self { $(ErrorCode::$name => $status),* } }

@@ -5,7 +5,7 @@ mod ids;
 mod steered;
 mod timestamp;
 
-pub use clock::{Clock, ScriptedClock, SteadyClock, SystemClock};
+pub use clock::{Clock, ScriptedClock, SteadyClock, Stopwatch, SystemClock};
 pub use ids::{Id, Ids, ScriptedIds, SystemIds, secret_bytes};
 pub use steered::{Measurement, SteeredClock};
 pub use timestamp::{TICKS_PER_SECOND, Timestamp};

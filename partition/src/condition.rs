@@ -53,6 +53,14 @@ impl EtagTest {
         }
     }
 
+    /// As it was asked for.
+    fn shown(&self) -> String {
+        match self {
+            EtagTest::Any => "*".to_string(),
+            EtagTest::OneOf(tags) => tags.iter().map(|tag| format!("\"{tag}\"")).collect::<Vec<_>>().join(", "),
+        }
+    }
+
     fn is_several(&self) -> bool {
         matches!(self, EtagTest::OneOf(tags) if tags.len() > 1)
     }
@@ -71,6 +79,22 @@ pub struct Current<'a> {
 impl Conditions {
     pub fn is_empty(&self) -> bool {
         *self == Conditions::default()
+    }
+
+    /// What is asked for, and what is there.
+    fn against(&self, current: Option<Current<'_>>) -> String {
+        let etags = [("If-Match", &self.if_match), ("If-None-Match", &self.if_none_match)];
+        let dates = [("If-Modified-Since", self.if_modified_since), ("If-Unmodified-Since", self.if_unmodified_since)];
+        let etags = etags.into_iter().filter_map(|(name, test)| Some(format!("{name}: {}", test.as_ref()?.shown())));
+        let dates = dates.into_iter().filter_map(|(name, date)| Some(format!("{name}: {}", date?.http_date())));
+        let asked: Vec<String> = etags.chain(dates).collect();
+        let there = match current {
+            Some(current) => {
+                format!("the ETag there is {}, last modified {}", current.etag.quoted(), current.last_modified.http_date())
+            }
+            None => "there is nothing of that name".to_string(),
+        };
+        format!("{} was asked for; {there}.", asked.join(" and "))
     }
 
     fn count(&self) -> usize {
@@ -99,7 +123,7 @@ pub fn judge_read(conditions: &Conditions, version: ApiVersion, current: Current
     let failed_412 = conditions.if_match.as_ref().is_some_and(|test| !test.matches(current.etag))
         || conditions.if_unmodified_since.is_some_and(|date| current.last_modified.seconds() > date.seconds());
     if failed_412 {
-        return Err(ErrorCode::ConditionNotMet.into());
+        return Err(ErrorCode::ConditionNotMet.because(conditions.against(Some(current))));
     }
     let changed_by_etag = none_match.map(|test| !test.matches(current.etag));
     let changed_by_date = conditions.if_modified_since.map(|date| current.last_modified.seconds() > date.seconds());
@@ -127,7 +151,7 @@ pub fn judge_write(
     } else if let Some(test) = &conditions.if_none_match {
         match (test, current, already_exists) {
             (_, None, _) | (EtagTest::Any, Some(_), None) => true,
-            (EtagTest::Any, Some(_), Some(code)) => return Err(code.into()),
+            (EtagTest::Any, Some(_), Some(code)) => return Err(code.because(conditions.against(current))),
             (test, Some(current), _) => !test.matches(current.etag),
         }
     } else if let (Some(date), Some(current)) = (conditions.if_modified_since, current) {
@@ -137,7 +161,7 @@ pub fn judge_write(
     } else {
         true
     };
-    if holds { Ok(()) } else { Err(ErrorCode::ConditionNotMet.into()) }
+    if holds { Ok(()) } else { Err(ErrorCode::ConditionNotMet.because(conditions.against(current))) }
 }
 
 #[cfg(test)]

@@ -264,6 +264,13 @@ pub fn contents_group(service: Service, account: &AccountName, incarnation: Id) 
     GroupId(id.freeze())
 }
 
+/// Is it the group of something that an account has in a service?
+pub fn is_of_account(group: &GroupId, service: Service, account: &AccountName) -> bool {
+    let rest = group.0.strip_prefix(&[service.letter() as u8]);
+    let rest = rest.and_then(|rest| rest.strip_prefix(account.as_str().as_bytes()));
+    rest.is_some_and(|rest| rest.len() == 17 && rest[0] == 0)
+}
+
 pub fn blob_partition(container: &GroupId, blob: &BlobName) -> PartitionId {
     PartitionId { group: container.clone(), key: Bytes::copy_from_slice(blob.as_str().as_bytes()) }
 }

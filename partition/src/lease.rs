@@ -85,36 +85,40 @@ pub fn act(lease: Option<&Lease>, action: &LeaseAction, now: Timestamp, fresh: I
         LeaseAction::Acquire { proposed, seconds } => {
             let is_own = proposed.is_some() && proposed.as_ref() == lease.map(|lease| &lease.id);
             match state {
-                LeaseState::Leased if !is_own => return Err(ErrorCode::LeaseAlreadyPresent.into()),
-                LeaseState::Breaking if is_own => return Err(ErrorCode::LeaseIsBreakingAndCannotBeAcquired.into()),
-                LeaseState::Breaking => return Err(ErrorCode::LeaseAlreadyPresent.into()),
+                LeaseState::Leased if !is_own => return Err(ErrorCode::LeaseAlreadyPresent.because(there(lease, now))),
+                LeaseState::Breaking if is_own => {
+                    return Err(ErrorCode::LeaseIsBreakingAndCannotBeAcquired.because(there(lease, now)));
+                }
+                LeaseState::Breaking => return Err(ErrorCode::LeaseAlreadyPresent.because(there(lease, now))),
                 _ => {}
             }
             kept(started(proposed.clone().unwrap_or_else(|| LeaseId::from_id(fresh.0)), *seconds, now))
         }
         LeaseAction::Renew { id } => match (lease, state) {
-            (Some(lease), _) if lease.id != *id => Err(ErrorCode::LeaseIdMismatchWithLeaseOperation.into()),
+            (Some(other), _) if other.id != *id => {
+                Err(ErrorCode::LeaseIdMismatchWithLeaseOperation.because(beside(id, lease, now)))
+            }
             (Some(_), LeaseState::Breaking | LeaseState::Broken) => {
-                Err(ErrorCode::LeaseIsBrokenAndCannotBeRenewed.into())
+                Err(ErrorCode::LeaseIsBrokenAndCannotBeRenewed.because(there(lease, now)))
             }
             (Some(lease), _) => kept(started(lease.id.clone(), lease.seconds, now)),
-            (None, _) => Err(ErrorCode::LeaseIdMismatchWithLeaseOperation.into()),
+            (None, _) => Err(ErrorCode::LeaseIdMismatchWithLeaseOperation.because(beside(id, lease, now))),
         },
         LeaseAction::Change { id, proposed } => match (lease, state) {
             (Some(lease), LeaseState::Leased) if lease.id == *id || lease.id == *proposed => {
                 kept(Lease { id: proposed.clone(), ..lease.clone() })
             }
-            (Some(lease), LeaseState::Breaking) if lease.id == *id => {
-                Err(ErrorCode::LeaseIsBreakingAndCannotBeChanged.into())
+            (Some(held), LeaseState::Breaking) if held.id == *id => {
+                Err(ErrorCode::LeaseIsBreakingAndCannotBeChanged.because(there(lease, now)))
             }
             (Some(_), LeaseState::Leased | LeaseState::Breaking) => {
-                Err(ErrorCode::LeaseIdMismatchWithLeaseOperation.into())
+                Err(ErrorCode::LeaseIdMismatchWithLeaseOperation.because(beside(id, lease, now)))
             }
-            _ => Err(ErrorCode::LeaseNotPresentWithLeaseOperation.into()),
+            _ => Err(ErrorCode::LeaseNotPresentWithLeaseOperation.because(there(lease, now))),
         },
         LeaseAction::Release { id } => match lease {
             Some(lease) if lease.id == *id => Ok(Acted { lease: None, break_seconds: None }),
-            _ => Err(ErrorCode::LeaseIdMismatchWithLeaseOperation.into()),
+            _ => Err(ErrorCode::LeaseIdMismatchWithLeaseOperation.because(beside(id, lease, now))),
         },
         LeaseAction::Break { period_seconds } => {
             let lease = lease.ok_or(ErrorCode::LeaseNotPresentWithLeaseOperation)?;
@@ -138,6 +142,32 @@ pub fn act(lease: Option<&Lease>, action: &LeaseAction, now: Timestamp, fresh: I
             Ok(Acted { lease: Some(Lease { breaks: Some(breaks), ..lease.clone() }), break_seconds: Some(left) })
         }
     }
+}
+
+/// What lease there is, in words.
+fn there(lease: Option<&Lease>, now: Timestamp) -> String {
+    let Some(lease) = lease else { return "there is no lease.".to_string() };
+    let id = lease.id.as_str();
+    match (LeaseState::of(Some(lease), now), seconds_left(lease, now)) {
+        (LeaseState::Leased, Some(left)) => format!("it is leased as {id} for another {left} seconds."),
+        (LeaseState::Leased, None) => format!("it is leased as {id} without end."),
+        (LeaseState::Breaking, left) => {
+            format!("the lease {id} is being broken, for another {} seconds.", left.unwrap_or_default())
+        }
+        (LeaseState::Broken, _) => format!("the lease {id} was broken."),
+        (LeaseState::Expired | LeaseState::Available, _) => format!("the lease {id} has expired."),
+    }
+}
+
+/// What id was given, and what lease there is.
+fn beside(given: &LeaseId, lease: Option<&Lease>, now: Timestamp) -> String {
+    format!("The lease id {} was given, and {}", given.as_str(), there(lease, now))
+}
+
+/// Whole seconds until a lease that holds ends by itself; `None` for one without end.
+pub fn seconds_left(lease: &Lease, now: Timestamp) -> Option<u64> {
+    let ends = lease.breaks.or(lease.expires)?;
+    Some(ends.ticks().saturating_sub(now.ticks()).div_ceil(env::TICKS_PER_SECOND))
 }
 
 /// Before every moment a clock can show.
@@ -181,12 +211,14 @@ pub fn judge_use(
     let state = LeaseState::of(lease, now);
     match (check, lease, given) {
         (LeaseCheck::Ignored | LeaseCheck::Acts, _, _) => Ok(()),
-        (LeaseCheck::IfLeased, Some(_), None) if state.is_locked() => Err(ErrorCode::LeaseIdMissing.into()),
+        (LeaseCheck::IfLeased, Some(_), None) if state.is_locked() => {
+            Err(ErrorCode::LeaseIdMissing.because(format!("No lease id was given, and {}", there(lease, now))))
+        }
         (_, _, None) => Ok(()),
-        (_, None, Some(_)) => Err(codes.not_present.into()),
-        (_, Some(lease), Some(given)) if lease.id != *given => Err(codes.mismatch.into()),
+        (_, None, Some(given)) => Err(codes.not_present.because(beside(given, lease, now))),
+        (_, Some(held), Some(given)) if held.id != *given => Err(codes.mismatch.because(beside(given, lease, now))),
         (_, Some(_), Some(_)) if state.is_locked() => Ok(()),
-        (_, Some(_), Some(_)) => Err(ErrorCode::LeaseLost.into()),
+        (_, Some(_), Some(given)) => Err(ErrorCode::LeaseLost.because(beside(given, lease, now))),
     }
 }
 

@@ -21,6 +21,7 @@ pub mod kept;
 pub mod key;
 pub mod lease;
 pub mod list;
+pub mod look;
 pub mod queue;
 pub mod record;
 pub mod service;

@@ -124,7 +124,7 @@ async fn serve(mut settings: Settings, line: CommandLine) -> Result<(), String> 
     }
     let peers = peers::join(&settings, &storage, &app).await?;
     let smb = match settings.smb_port {
-        Port::On(port) => Some(listen_smb(&settings, port, &accounts, app.clone(), doors).await?),
+        Port::On(port) => Some(listen_smb(&settings, port, &accounts, app.clone(), doors.clone()).await?),
         Port::Off => None,
     };
     let listening = listeners.iter().filter_map(|listener| match listener.served() {
@@ -132,16 +132,16 @@ async fn serve(mut settings: Settings, line: CommandLine) -> Result<(), String> 
         Served::Websites | Served::Peers => None,
     });
     let listening: std::io::Result<Vec<_>> = listening.collect();
-    let listening = listening.map_err(|error| format!("cannot tell where it listens: {error}"))?;
-    app.set_listening(listening.clone());
-    let console = see::listen(&settings, &app, listening, acceptor).await?;
+    app.set_listening(listening.map_err(|error| format!("cannot tell where it listens: {error}"))?);
+    let (drain, draining) = watch::channel(false);
+    let beside = (doors, smb.as_ref().map(|listener| listener.server().clone()));
+    let console = see::listen(&settings, &app, &storage, beside, acceptor, draining.clone()).await?;
     // Before anybody is told that it is ready: a signal that nobody waits for would end the process then and there.
     let listen = |kind| signal(kind).map_err(|error| format!("cannot wait for signals: {error}"));
     let mut hangup = listen(SignalKind::hangup())?;
     let (mut terminate, mut interrupt) = (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
     announce(&settings, &accounts, &listeners, smb.as_ref(), console.as_ref()).map_err(|error| format!("cannot print: {error}"))?;
 
-    let (drain, draining) = watch::channel(false);
     // The console is seen until everything else is done.
     let (leave, leaving) = watch::channel(false);
     let console = console.map(|listener| tokio::spawn(listener.run(leaving, CONSOLE_GRACE)));

@@ -47,6 +47,7 @@ pub async fn open(
         is_new: false,
         overwrites: false,
         deletes_on_close: false,
+        is_directory: false,
         is_leased: false,
         opened: now,
         reconnected: None,

@@ -43,6 +43,7 @@ async fn open(gateway: &Gateway, share: ShareMode) -> HandleId {
         is_new: false,
         overwrites: false,
         deletes_on_close: false,
+        is_directory: false,
         is_leased: false,
         opened: now,
         reconnected: None,

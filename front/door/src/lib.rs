@@ -26,6 +26,7 @@ struct Inside {
     by_address: HashMap<IpAddr, usize>,
     /// Somebody was turned away since somebody last came in.
     turned_away: bool,
+    turned_away_in_all: u64,
 }
 
 /// Nobody else comes in.
@@ -56,12 +57,19 @@ impl Door {
         let for_address = from_there >= self.places.per_address;
         if for_address || inside.all >= self.places.all {
             let is_news = !std::mem::replace(&mut inside.turned_away, true);
+            inside.turned_away_in_all += 1;
             return Err(Full { for_address, is_news });
         }
         inside.turned_away = false;
         inside.all += 1;
         inside.by_address.insert(address, from_there + 1);
         Ok(Entered { door: self.clone(), address })
+    }
+
+    /// How many are inside, and how many were turned away since the start.
+    pub fn counts(&self) -> (usize, u64) {
+        let inside = self.inside();
+        (inside.all, inside.turned_away_in_all)
     }
 
     fn inside(&self) -> MutexGuard<'_, Inside> {
@@ -106,6 +114,7 @@ mod tests {
         assert_eq!(door.enter(here).err(), Some(Full { for_address: true, is_news: false }));
         let third = door.enter(there).expect("others have places");
         assert_eq!(door.enter(elsewhere).err(), Some(Full { for_address: false, is_news: true }));
+        assert_eq!(door.counts(), (3, 3));
         drop(first);
         let fourth = door.enter(elsewhere).expect("a place that was given back");
         drop((second, third, fourth));

@@ -17,6 +17,7 @@ use crate::copies::Copies;
 use crate::cors;
 use crate::dispatch::dispatch;
 use crate::forward;
+use crate::observe::Observer;
 use crate::peers::{self, Client, Peers};
 use crate::query::Query;
 use crate::request::Request;
@@ -56,6 +57,8 @@ pub struct App {
     listening: RwLock<Arc<[(Service, SocketAddr)]>>,
     /// The other gateways; not set where there are none.
     peers: OnceLock<Arc<Peers>>,
+    /// Who hears of every answer; not set where nobody looks.
+    pub(crate) observer: OnceLock<Arc<dyn Observer>>,
 }
 
 impl App {
@@ -71,6 +74,7 @@ impl App {
             copies: Copies::default(),
             listening: RwLock::default(),
             peers: OnceLock::new(),
+            observer: OnceLock::new(),
         };
         app.set_accounts(accounts);
         app
@@ -132,7 +136,7 @@ impl App {
         *self.listening.write().unwrap_or_else(PoisonError::into_inner) = listening.into();
     }
 
-    pub(crate) fn listening(&self) -> Arc<[(Service, SocketAddr)]> {
+    pub fn listening(&self) -> Arc<[(Service, SocketAddr)]> {
         self.listening.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -163,7 +167,7 @@ impl App {
         head: &Head,
         body: &mut Body<'_>,
     ) -> Response {
-        self.answer_to(service, Client { address: client, tls }, false, head, body).await
+        self.answer_seen(service, Client { address: client, tls }, false, head, body).await
     }
 
     /// What another gateway passes on, or asks.
@@ -172,7 +176,7 @@ impl App {
             return self.context(Service::File, Some(head)).refusal(ErrorCode::AuthenticationFailed.into());
         };
         match peers::asked_for(head) {
-            None => self.answer_to(Service::File, client, true, head, body).await,
+            None => self.answer_seen(Service::File, client, true, head, body).await,
             Some(group) => {
                 let context = self.context(Service::File, Some(head));
                 let answered = forward::let_go(self, &group).await;
@@ -181,10 +185,10 @@ impl App {
         }
     }
 
-    async fn answer_to(
+    async fn answer_seen(
         &self,
         service: Service,
-        Client { address: client, tls }: Client,
+        client: Client,
         is_forwarded: bool,
         head: &Head,
         body: &mut Body<'_>,
@@ -192,10 +196,23 @@ impl App {
         if service == Service::Blob
             && let Some(account) = website::named(self, head)
         {
-            return Box::pin(website::answer(self, Some(account), client, tls, head)).await;
+            return Box::pin(website::answer(self, Some(account), client.address, client.tls, head)).await;
         }
         let mut context = self.context(service, Some(head));
-        let (id, now) = (context.id, context.now);
+        let response = self.answer_to(&mut context, client, is_forwarded, head, body).await;
+        self.observe(&context, Some(client.address), body.taken(), &response);
+        response
+    }
+
+    async fn answer_to(
+        &self,
+        context: &mut Context<'_>,
+        Client { address: client, tls }: Client,
+        is_forwarded: bool,
+        head: &Head,
+        body: &mut Body<'_>,
+    ) -> Response {
+        let (service, id, now) = (context.service, context.id, context.now);
         if let Err(refusal) = self.freshen_accounts().await {
             return context.refusal(refusal);
         }
@@ -204,6 +221,7 @@ impl App {
             Ok(addressed) => addressed,
             Err(refusal) => return context.refusal(refusal),
         };
+        context.account = Some(account.clone());
         let settings = match self.settings.of(&self.shell, &account.name, service, now).await {
             Ok(settings) => settings,
             Err(fault) => return context.failure(fault.into()),
@@ -215,7 +233,7 @@ impl App {
                 let request = Request {
                     service, head, address, query, account, settings, version, client, tls, is_forwarded, id, now,
                 };
-                match self.operate(&request, &mut context, body).await {
+                match self.operate(&request, context, body).await {
                     Ok(response) => context.finish(response),
                     Err(failure) => context.failure(failure),
                 }
@@ -248,14 +266,19 @@ impl App {
         let credential = match auth::authenticate(&self.shell, tokens, request).await {
             Ok(credential) => credential,
             Err(failure) => {
-                if tracing::enabled!(tracing::Level::DEBUG) {
-                    tracing::debug!(request = %request.id, explanation = %auth::explain::explain(request), "not authenticated");
+                let is_logged = tracing::enabled!(tracing::Level::DEBUG);
+                if is_logged || self.is_observed() {
+                    let explanation = auth::explain::explain(request);
+                    tracing::debug!(request = %request.id, %explanation, "not authenticated");
+                    context.operation = route(request).ok().map(|row| row.id);
+                    context.string_to_sign = explanation.string_to_sign.ok().filter(|text| !text.is_empty());
                 }
                 return Err(failure);
             }
         };
         context.version = Some(request.version);
         let row = route(request)?;
+        context.operation = Some(row.id);
         let grant = auth::authorize(&self.shell, tokens, request, row, &credential).await?;
         body.bytes_max = row.body_bytes_max;
         if self.peers().is_some()
@@ -294,7 +317,7 @@ impl App {
 
     /// What is known of a request that has just arrived.
     fn context<'a>(&self, service: Service, head: Option<&'a Head>) -> Context<'a> {
-        Context { service, head, id: self.shell.ids.next(), now: self.shell.clock.now(), version: None }
+        Context::new(service, head, self.shell.ids.next(), self.shell.clock.now())
     }
 
     /// The answer to a head that is no request.
@@ -307,18 +330,25 @@ impl App {
             HeadError::AmbiguousLength | HeadError::UnsupportedTransferEncoding => ErrorCode::InvalidHeaderValue.into(),
         };
         let detail = format!("{error:?}");
-        self.context(service, None).refusal(refusal.with("Reason", detail))
+        self.refused_early(&self.context(service, None), refusal.with("Reason", detail))
     }
 
     /// The answer to a request beyond those that may be under way.
     pub fn busy(&self, service: Service, head: &Head) -> Response {
-        self.context(service, Some(head)).refusal(Refusal::from(ErrorCode::ServerBusy).header("Retry-After", "1"))
+        let refusal = Refusal::from(ErrorCode::ServerBusy).header("Retry-After", "1");
+        self.refused_early(&self.context(service, Some(head)), refusal)
     }
 
     pub fn panicked(&self, service: Service, head: &Head) -> Response {
         let context = self.context(service, Some(head));
         tracing::error!(request = %context.id, method = head.method(), "answering a request panicked");
-        context.refusal(ErrorCode::InternalError.into())
+        self.refused_early(&context, ErrorCode::InternalError.into())
+    }
+
+    fn refused_early(&self, context: &Context<'_>, refusal: Refusal) -> Response {
+        let response = context.refusal(refusal);
+        self.observe(context, None, 0, &response);
+        response
     }
 }
 

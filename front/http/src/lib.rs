@@ -22,6 +22,7 @@ mod lease;
 mod listen;
 mod listing;
 mod multipart;
+pub mod observe;
 mod peers;
 mod policies;
 mod query;
@@ -41,4 +42,5 @@ mod xml;
 
 pub use app::{AccountsSource, App};
 pub use auth::on_behalf::OnBehalf;
+pub use query::percent_decode;
 pub use listen::{Doors, Host, ListenError, Listener, Served, ServiceConnection, Services};

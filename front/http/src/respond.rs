@@ -1,11 +1,14 @@
 //! What every answer has: the common headers, and the one way from a refusal to bytes.
 
+use std::sync::Arc;
+
 use contract::names::Metadata;
-use contract::operations::Operation;
+use contract::operations::{Operation, OperationId};
 use contract::{ApiVersion, ErrorCode, Refusal, Service};
 use env::{Id, Timestamp};
 use partition::{ETag, Failure};
 
+use crate::account::Account;
 use crate::request::Request;
 use crate::wire::{Head, Response, ResponseBody};
 use crate::xml::XmlWriter;
@@ -28,9 +31,17 @@ pub struct Context<'a> {
     pub now: Timestamp,
     /// `None` until the request has been authenticated: such answers do not tell the service's name or version.
     pub version: Option<ApiVersion>,
+    /// For whoever looks at the server, as far as it is known.
+    pub account: Option<Arc<Account>>,
+    pub operation: Option<OperationId>,
+    pub string_to_sign: Option<String>,
 }
 
-impl Context<'_> {
+impl<'a> Context<'a> {
+    pub fn new(service: Service, head: Option<&'a Head>, id: Id, now: Timestamp) -> Context<'a> {
+        Context { service, head, id, now, version: None, account: None, operation: None, string_to_sign: None }
+    }
+
     /// Adds the common headers to an answer.
     pub fn finish(&self, mut response: Response) -> Response {
         if response.is_relayed {
@@ -91,7 +102,6 @@ impl Context<'_> {
 
     pub fn refusal(&self, refusal: Refusal) -> Response {
         let mut response = Response::new(refusal.status);
-        let message = refusal.message();
         if refusal.status != 304 {
             response.reason = refusal.code.message().into();
         }
@@ -112,7 +122,7 @@ impl Context<'_> {
             response.body = ResponseBody::Bytes(body.into());
         } else if refusal.status != 304 {
             let mut xml = XmlWriter::new();
-            let text = format!("{message}\nRequestId:{}\nTime:{}", self.id, self.now.iso8601());
+            let text = format!("{}\nRequestId:{}\nTime:{}", refusal.message(), self.id, self.now.iso8601());
             xml.open("Error").element("Code", refusal.code.name()).element("Message", &text);
             for (name, value) in &refusal.detail {
                 xml.element(name, value);
@@ -121,6 +131,7 @@ impl Context<'_> {
             response.header("Content-Type", "application/xml");
             response.body = ResponseBody::Bytes(xml.finish().into());
         }
+        response.refusal = Some(Box::new(refusal));
         self.finish(response)
     }
 }

@@ -36,8 +36,9 @@ pub fn named(app: &App, head: &Head) -> Option<Arc<Account>> {
 /// One visit. `account` is the one that the host named; otherwise it is the path's first segment.
 pub async fn answer(app: &App, account: Option<Arc<Account>>, client: IpAddr, tls: bool, head: &Head) -> Response {
     let (id, now) = (app.shell.ids.next(), app.shell.clock.now());
-    let version = Some(ApiVersion::NEWEST_KNOWN);
-    let context = Context { service: Service::Blob, head: Some(head), id, now, version };
+    let mut context = Context::new(Service::Blob, Some(head), id, now);
+    context.version = Some(ApiVersion::NEWEST_KNOWN);
+    context.account.clone_from(&account);
     let visit = async {
         let target = head.target().split(['?', '#']).next().unwrap_or_default();
         let path = target.strip_prefix('/').ok_or(ErrorCode::InvalidUri)?;
@@ -53,10 +54,12 @@ pub async fn answer(app: &App, account: Option<Arc<Account>>, client: IpAddr, tl
         let website = settings.website.clone().ok_or(ErrorCode::WebContentNotFound)?;
         Visit { app, account, settings, client, tls, head, id, now }.answer(&website, &path).await
     };
-    match visit.await {
+    let response = match visit.await {
         Ok(response) => context.finish(response),
         Err(failure) => context.failure(failure),
-    }
+    };
+    app.observe(&context, Some(client), 0, &response);
+    response
 }
 
 struct Visit<'a> {

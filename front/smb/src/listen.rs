@@ -32,6 +32,10 @@ impl Listener {
         Ok(Listener { socket: TcpListener::bind(address).await?, server, connections, limits })
     }
 
+    pub fn server(&self) -> &Arc<Server> {
+        &self.server
+    }
+
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }
@@ -70,6 +74,7 @@ impl Listener {
                 }
             };
             let (server, limits, draining) = (self.server.clone(), self.limits, draining.clone());
+            let counted = server.count_connection();
             tasks.spawn(async move {
                 let (reader, writer) = stream.into_split();
                 match connection::serve(server, reader, writer, client, limits, draining).await {
@@ -77,7 +82,7 @@ impl Listener {
                     Err(Ended::Io(error)) => tracing::debug!(%client, %error, "a connection ended"),
                     Err(Ended::Broken(why)) => tracing::info!(%client, why, "a connection was ended"),
                 }
-                drop(entered);
+                drop((entered, counted));
             });
         }
         drop(self.socket);

@@ -46,11 +46,27 @@ pub struct Server {
     requires_encryption: bool,
     sessions: Mutex<HashMap<u64, Arc<Session>>>,
     last_id: AtomicU64,
+    connections: Arc<()>,
     pub watches: Watches,
     pub durables: Durables,
 }
 
+/// A connection, as long as it is kept.
+pub struct Counted {
+    _connection: Arc<()>,
+}
+
 impl Server {
+    /// Counts a connection until what is given back is dropped.
+    pub fn count_connection(&self) -> Counted {
+        Counted { _connection: self.connections.clone() }
+    }
+
+    /// How many connections there are, and how many sessions.
+    pub fn counts(&self) -> (usize, usize) {
+        (Arc::strong_count(&self.connections) - 1, lock(&self.sessions).len())
+    }
+
     pub fn new(shell: Arc<Shell>, accounts: Box<dyn Accounts>, requires_encryption: bool) -> Arc<Server> {
         Server::with_tasks(shell, accounts, requires_encryption, Box::new(Spawned))
     }
@@ -72,6 +88,7 @@ impl Server {
             requires_encryption,
             sessions: Mutex::default(),
             last_id: AtomicU64::new(0),
+            connections: Arc::default(),
             watches: Watches::default(),
             durables: Durables::default(),
         })

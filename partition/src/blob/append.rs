@@ -49,6 +49,12 @@ pub struct Appended {
     pub blocks: u32,
 }
 
+/// The condition on the position does not hold.
+pub(super) fn position_refused(position: u64, head: &BlobHead) -> Refusal {
+    let there = format!("x-ms-blob-condition-appendpos: {position} was asked for; the blob ends at {}.", head.content_bytes);
+    ErrorCode::AppendPositionConditionNotMet.because(there)
+}
+
 impl Command for AppendBlock {
     type Records = Option<BlobHead>;
     type Outcome = Appended;
@@ -68,12 +74,13 @@ impl Command for AppendBlock {
         if sealed {
             return Err(ErrorCode::BlobIsSealed.into());
         }
-        if self.position.is_some_and(|position| position != head.content_bytes) {
-            return Err(ErrorCode::AppendPositionConditionNotMet.into());
+        if let Some(position) = self.position.filter(|position| *position != head.content_bytes) {
+            return Err(position_refused(position, head));
         }
         let after = head.content_bytes.saturating_add(self.content.bytes());
         if self.bytes_max.is_some_and(|bytes_max| after > bytes_max) {
-            return Err(ErrorCode::MaxBlobSizeConditionNotMet.into());
+            let there = format!("The blob has {} bytes and would have {after}, more than the request allows.", head.content_bytes);
+            return Err(ErrorCode::MaxBlobSizeConditionNotMet.because(there));
         }
         if blocks as usize >= BLOCKS_MAX {
             return Err(ErrorCode::BlockCountExceedsLimit.into());

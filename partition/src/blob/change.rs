@@ -5,6 +5,7 @@ use contract::{ErrorCode, Refusal};
 use engine::{Fault, GroupId, PartitionId, Write};
 use env::Timestamp;
 
+use super::append::position_refused;
 use super::expiry;
 use super::state::{Keeping, Whole, load_head, put_head};
 use crate::checks::Expectation;
@@ -99,8 +100,8 @@ impl Command for ChangeBlob {
         match (&self.change, head) {
             (Change::Seal { position }, Some(head)) => {
                 head.must_be(|kind| matches!(kind, BlobKind::Append { .. }))?;
-                if position.is_some_and(|position| position != head.content_bytes) {
-                    return Err(ErrorCode::AppendPositionConditionNotMet.into());
+                if let Some(position) = position.filter(|position| *position != head.content_bytes) {
+                    return Err(position_refused(position, head));
                 }
                 Ok(())
             }

@@ -45,7 +45,10 @@ impl SourceExpectation {
     pub fn judge(&self, head: &BlobHead, now: Timestamp) -> Result<(), Refusal> {
         let (current, failed) = (head.current(), || condition_failed(self.operation, 412));
         judge_read(&self.conditions, self.version, current).map_err(|refusal| match refusal.code {
-            ErrorCode::ConditionNotMet => condition_failed(self.operation, refusal.status),
+            ErrorCode::ConditionNotMet => {
+                let failed = condition_failed(self.operation, refusal.status);
+                Refusal { reason: refusal.reason, ..failed }
+            }
             _ => refusal,
         })?;
         if self.conditions.if_tags.as_ref().is_some_and(|expression| !expression.holds(&head.tags)) {
@@ -394,7 +397,7 @@ pub fn check_destination(
     }
     let is_copy = expectation.operation.id == OperationId::CopyBlob;
     old.judge(expectation, now).map_err(|refusal| match refusal.code {
-        ErrorCode::ConditionNotMet if is_copy => ErrorCode::TargetConditionNotMet.into(),
+        ErrorCode::ConditionNotMet if is_copy => refusal.as_code(ErrorCode::TargetConditionNotMet),
         _ => refusal,
     })?;
     let lease = there.map_or(old.staged.lease(now), |head| head.lease.as_ref());

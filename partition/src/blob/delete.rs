@@ -148,7 +148,9 @@ impl Command for DeleteBlob {
         self.expectation.judge(old.head.as_ref().map(BlobHead::current), now)?;
         let mut snapshots = around.past.iter().filter(|state| state.is_snapshot());
         if self.snapshots == Snapshots::Refuse && snapshots.next().is_some() {
-            return Err(ErrorCode::SnapshotsPresent.into());
+            let count = snapshots.count() + 1;
+            let there = format!("The blob has {count} snapshots, and the request does not say x-ms-delete-snapshots.");
+            return Err(ErrorCode::SnapshotsPresent.because(there));
         }
         // What is deleted along with the blob may be held on its own.
         snapshots.try_for_each(|state| gate::judge(Effect::Deletes, state.blob.head.held().at(now), false))

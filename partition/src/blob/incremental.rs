@@ -73,7 +73,7 @@ impl Command for IncrementalCopy {
         }
         let by_etag = self.expectation.conditions.if_match.is_some();
         self.expectation.judge(current, now).map_err(|refusal| match refusal.code {
-            ErrorCode::ConditionNotMet if by_etag => ErrorCode::TargetConditionNotMet.into(),
+            ErrorCode::ConditionNotMet if by_etag => refusal.as_code(ErrorCode::TargetConditionNotMet),
             _ => refusal,
         })?;
         match there.map(followed) {

@@ -119,7 +119,8 @@ impl Command for PutPages {
         self.expectation.judge(around.head.as_ref().map(BlobHead::current), now)?;
         let (head, sequence) = must_be_page(around.head.as_ref())?;
         if !self.sequence.hold(sequence) {
-            return Err(ErrorCode::SequenceNumberConditionNotMet.into());
+            let there = format!("The blob's sequence number is {sequence}, which is not what the request asks for.");
+            return Err(ErrorCode::SequenceNumberConditionNotMet.because(there));
         }
         if self.pages.last >= head.content_bytes {
             return Err(ErrorCode::InvalidPageRange.into());

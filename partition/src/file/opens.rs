@@ -20,6 +20,7 @@ mod breaks;
 mod caching;
 mod entry;
 mod held;
+mod look;
 mod range_lock;
 mod share_mode;
 
@@ -41,6 +42,7 @@ pub use caching::{
     Oplock, Rights,
 };
 pub use held::{InUse, Removal, Renaming, ShortOpen};
+pub use look::{Counts, OpenNow};
 pub use range_lock::{ByteRange, LockKind, RangeUse};
 pub use share_mode::{Access, Claim, RestAccess, ShareMode, conflicts};
 
@@ -82,6 +84,7 @@ pub struct Opening {
     pub overwrites: bool,
     /// The file is to go with this handle, or with the last one after it.
     pub deletes_on_close: bool,
+    pub is_directory: bool,
     /// A REST client has a lease on it: to be looked up in the turn in which it is opened.
     pub is_leased: bool,
     pub opened: Timestamp,
@@ -97,6 +100,12 @@ impl Opening {
     /// The directory it is in; for the root, itself.
     pub fn parent(&self) -> FileId {
         self.above.last().copied().unwrap_or(FileId::ROOT)
+    }
+
+    /// Who has what open, in words.
+    pub fn shown(&self) -> String {
+        let Claim { access, share } = self.claim;
+        format!("{} has it open over SMB for {} and shares {}.", self.client_address, access.shown(), share.shown())
     }
 
     fn opener(&self) -> Opener {
@@ -174,6 +183,12 @@ pub enum Blocked {
     Refused(Refusal),
     /// Clients keep what it needs, and were told to give it up: ask again when that is over.
     Breaking(Wait),
+}
+
+impl From<Refusal> for Blocked {
+    fn from(refusal: Refusal) -> Self {
+        Blocked::Refused(refusal)
+    }
 }
 
 impl From<ErrorCode> for Blocked {

@@ -34,6 +34,13 @@ pub fn judge_receipt(message: Option<&Message>, receipt: Id, now: Timestamp) -> 
     match message {
         Some(message) if !message.is_expired(now) && message.receipt == receipt => Ok(()),
         // Quirk: the list of errors has PopReceiptMismatch too; the service answers this.
+        Some(message) if !message.is_expired(now) => {
+            let there = format!(
+                "The pop receipt is not the newest: the message was received or updated since ({} times received in all).",
+                message.dequeue_count
+            );
+            Err(ErrorCode::MessageNotFound.because(there))
+        }
         _ => Err(ErrorCode::MessageNotFound.into()),
     }
 }

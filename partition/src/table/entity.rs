@@ -30,7 +30,16 @@ impl Expected {
         match self {
             Expected::Any => Ok(()),
             Expected::At(timestamp) if timestamp == Some(entity.timestamp()) => Ok(()),
-            Expected::At(_) => Err(ErrorCode::UpdateConditionNotSatisfied.into()),
+            Expected::At(asked) => {
+                let there = entity.timestamp().iso8601();
+                Err(ErrorCode::UpdateConditionNotSatisfied.because(match asked {
+                    Some(asked) => format!(
+                        "If-Match asked for the entity as it was at {}; it was changed at {there}.",
+                        asked.iso8601()
+                    ),
+                    None => format!("If-Match is no ETag that the entity ever had; it was changed at {there}."),
+                }))
+            }
         }
     }
 }
@@ -87,7 +96,10 @@ impl Transaction {
     ) -> Result<(Write, Option<StoredEntity>), Refusal> {
         let key = record_key(&change.row_key);
         let old = match (change.action, old) {
-            (Action::Insert, Some(_)) => return Err(ErrorCode::EntityAlreadyExists.into()),
+            (Action::Insert, Some(old)) => {
+                let there = format!("There is an entity with these keys, changed at {}.", old.timestamp().iso8601());
+                return Err(ErrorCode::EntityAlreadyExists.because(there));
+            }
             (Action::Insert | Action::InsertOrReplace | Action::InsertOrMerge, old) => old,
             (Action::Replace(_) | Action::Merge(_) | Action::Delete(_), None) => {
                 return Err(ErrorCode::ResourceNotFound.into());

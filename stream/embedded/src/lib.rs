@@ -44,6 +44,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use bytes::Bytes;
+use engine::measure::Histogram;
 use engine::{
     Batch, BoxFuture, CommitError, Engine, Extent, ExtentError, ExtentSlice, Fault, GROUP_BYTES_MAX, GroupId,
     GroupRange, KEY_BYTES_MAX, Page, PartitionId, Pin, Revision, Source, View, Write,
@@ -123,6 +124,25 @@ pub struct Embedded {
     threads: Mutex<Option<Threads>>,
     /// Held to the end: views may outlive the engine, but not the directory's lock.
     _lock: Arc<File>,
+}
+
+/// The engine in figures, for whoever watches it.
+pub struct Measures<'a> {
+    /// How long each group of commits took to be durable, in ticks of 100 ns.
+    pub commits: &'a Histogram,
+    /// How many commits shared it.
+    pub group_sizes: &'a Histogram,
+    /// How long each sync of a segment of bodies took.
+    pub segment_syncs: &'a Histogram,
+    pub segments: u64,
+    /// Handed out in segments; and how many of those nobody needs any more.
+    pub segment_bytes: u64,
+    pub dead_bytes: u64,
+    /// Records and their journal.
+    pub record_bytes: Option<u64>,
+    pub free_bytes: u64,
+    /// What is left free on the disk; below it nothing is taken but deletions.
+    pub reserve_bytes: u64,
 }
 
 /// The directory itself, or the nearest one above it that is there. A path of one name has none above it but the working directory.
@@ -276,6 +296,29 @@ impl Embedded {
     /// How many batches were written: with full durability each is one sync of the journal. For tests of who shares one.
     pub fn batches(&self) -> u64 {
         self.numbers.batches.load(Ordering::Relaxed)
+    }
+
+    /// Why nothing is written any more, if so.
+    pub fn check(&self) -> Result<(), Fault> {
+        self.stop.check()
+    }
+
+    /// What it costs, and what it takes up.
+    pub fn measures(&self) -> Measures<'_> {
+        // A disk that does not answer just now: the last figure stands.
+        let _ = self.room.measure();
+        let (segments, segment_bytes, dead_bytes) = self.segments.totals();
+        Measures {
+            commits: &self.numbers.writing,
+            group_sizes: &self.numbers.sharing,
+            segment_syncs: &self.segments.syncing,
+            segments,
+            segment_bytes,
+            dead_bytes,
+            record_bytes: self.store.db.disk_space().ok(),
+            free_bytes: self.room.free(),
+            reserve_bytes: self.room.reserve(),
+        }
     }
 
     async fn commit_batch(

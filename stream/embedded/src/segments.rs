@@ -12,6 +12,8 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use engine::measure::Histogram;
+use env::Stopwatch;
 use tokio::sync::Notify;
 
 use crate::disk::{Disk, DiskFile};
@@ -27,6 +29,8 @@ pub struct Segments {
     segment_bytes_max: u64,
     state: Mutex<State>,
     can_punch: AtomicBool,
+    /// How long each sync took.
+    pub syncing: Histogram,
 }
 
 struct State {
@@ -95,7 +99,8 @@ impl Segments {
         let highest = known.keys().next_back().copied().max(named_max);
         let next_number = highest.map_or(1, |highest| highest + 1);
         let state = State { active: None, next_number, known, open: HashMap::new() };
-        Ok(Segments { disk, segment_bytes_max, state: Mutex::new(state), can_punch: AtomicBool::new(true) })
+        let (state, can_punch) = (Mutex::new(state), AtomicBool::new(true));
+        Ok(Segments { disk, segment_bytes_max, state, can_punch, syncing: Histogram::of_durations() })
     }
 
     /// Numbers and lengths of all segments that are not written to any more.
@@ -115,6 +120,15 @@ impl Segments {
 
     pub fn dead_bytes(&self, number: u64) -> u64 {
         self.lock().known.get(&number).map_or(0, |known| known.dead.iter().map(|(start, end)| end - start).sum())
+    }
+
+    /// How many there are, how many bytes were handed out in them, and how many of those are dead.
+    pub fn totals(&self) -> (u64, u64, u64) {
+        let state = self.lock();
+        let dead = |known: &Known| known.dead.iter().map(|(start, end)| end - start).sum::<u64>();
+        state.known.values().fold((0, 0, 0), |(count, used, lost), known| {
+            (count + 1, used + known.used, lost + dead(known))
+        })
     }
 
     pub fn can_punch(&self) -> bool {
@@ -267,6 +281,7 @@ impl Segments {
     }
 
     fn sync_file(&self, segment: &Segment, covers: u64) -> io::Result<()> {
+        let watch = Stopwatch::start();
         let outcome = segment.file.sync().and_then(|()| {
             if !segment.name_durable.load(Ordering::Acquire) {
                 self.disk.sync()?;
@@ -274,6 +289,7 @@ impl Segments {
             }
             Ok(())
         });
+        self.syncing.add(watch.ticks());
         match outcome {
             Ok(()) => drop(segment.synced.fetch_max(covers, Ordering::AcqRel)),
             Err(_) => segment.sync_failed.store(true, Ordering::Release),

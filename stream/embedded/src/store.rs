@@ -18,9 +18,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
+use engine::measure::{Histogram, SIZES};
 use engine::{
     Batch, CommitError, Durability, Extent, ExtentSlice, Family, Fault, GroupId, Guard, PartitionId, Revision, Write,
 };
+use env::Stopwatch;
 use fjall::{Database, Keyspace, PersistMode, Readable, Snapshot};
 
 use crate::alive::{Alive, State};
@@ -136,11 +138,20 @@ pub struct Numbers {
     pub applied: AtomicU64,
     /// How many batches were applied.
     pub batches: AtomicU64,
+    /// How long each took to be written, and synced where it was to be; and how many changes shared it.
+    pub writing: Histogram,
+    pub sharing: Histogram,
 }
 
 impl Numbers {
     pub fn new(newest: u64) -> Self {
-        Numbers { published: AtomicU64::new(newest), applied: AtomicU64::new(newest), batches: AtomicU64::new(0) }
+        Numbers {
+            published: AtomicU64::new(newest),
+            applied: AtomicU64::new(newest),
+            batches: AtomicU64::new(0),
+            writing: Histogram::of_durations(),
+            sharing: Histogram::new(&SIZES),
+        }
     }
 }
 
@@ -182,6 +193,7 @@ impl Core {
         }
         if stage.is_synced || stage.buffered_bytes >= BUFFERED_BYTES_MAX {
             self.write(stage)?;
+            self.shared.numbers.sharing.add(outcomes.len() as u64);
         } else {
             self.show(stage);
         }
@@ -247,7 +259,9 @@ impl Core {
         }
         batch.insert(&store.meta, COMMIT_KEY, self.number.to_be_bytes());
         alive.announce(stage.dying.iter().map(|(address, (bytes, _))| (*address, *bytes)));
+        let watch = Stopwatch::start();
         batch.commit().map_err(|error| fault("writing a commit", error))?;
+        numbers.writing.add(watch.ticks());
         buffered.clear();
         alive.settle(&stage.claimed, stage.dying.into_iter().map(|(address, (bytes, at))| (address, bytes, at)));
         numbers.batches.fetch_add(1, Ordering::Relaxed);

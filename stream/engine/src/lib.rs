@@ -36,6 +36,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 pub mod around;
+pub mod measure;
 pub mod memory;
 #[cfg(feature = "suite")]
 pub mod suite;

@@ -5,7 +5,8 @@ use std::fmt;
 
 use contract::{ApiVersion, Service};
 
-use super::{Kind, account_sas, service_sas, user_delegation};
+use super::strings::without_secrets;
+use super::{Kind, account_sas, service_sas, shared_key, user_delegation};
 use crate::query::Query;
 use crate::request::Request;
 
@@ -35,8 +36,9 @@ impl fmt::Display for Explanation {
 
 pub fn explain(request: &Request<'_>) -> Explanation {
     let (kind, string_to_sign) = match Kind::of(request) {
-        // Its string is logged where it is compared.
-        Ok(Kind::SharedKey(..)) => ("a request signed with an account key", Ok(String::new())),
+        Ok(Kind::SharedKey(form, _)) => {
+            ("a request signed with an account key", Ok(shared_key::string_to_sign(request, form)))
+        }
         Ok(Kind::Bearer(_)) => ("a bearer token", Ok(String::new())),
         Ok(Kind::AccountSas) => ("an account SAS", account_sas::string_to_sign(request)),
         Ok(Kind::ServiceSas) => ("a service SAS", service_sas::string_to_sign(request)),
@@ -48,7 +50,7 @@ pub fn explain(request: &Request<'_>) -> Explanation {
         Ok(Kind::Nothing) => ("no credential", Ok(String::new())),
         Err(_) => ("an Authorization header of no known scheme", Ok(String::new())),
     };
-    let string_to_sign = string_to_sign.map_err(|refusal| {
+    let string_to_sign = string_to_sign.map(|text| without_secrets(&text)).map_err(|refusal| {
         refusal.detail.first().map_or_else(|| refusal.code.message().to_string(), |(_, why)| why.clone())
     });
     Explanation { kind, fields: fields(request.service, &request.query), string_to_sign }
@@ -161,7 +163,7 @@ mod tests {
     #[test]
     fn tokens_in_words() {
         check(Service::Blob, "cont/b", "", &["no credential"]);
-        check(Service::Blob, "cont/b", "\nAuthorization: SharedKey a:c2VjcmV0", &["signed with an account key"]);
+        check(Service::Blob, "cont/b", "\nAuthorization: SharedKey a:c2VjcmV0", &["signed with an account key", "/devstoreaccount1/devstoreaccount1/cont/b"]);
         check(Service::Blob, "cont/b", "\nAuthorization: Bearer c2VjcmV0", &["a bearer token"]);
         check(Service::Blob, "cont/b", "\nAuthorization: Basic c2VjcmV0", &["no known scheme"]);
         check(

@@ -55,15 +55,7 @@ pub fn verify(request: &Request<'_>, value: &str, form: Form) -> Result<(), Refu
     }
 
     let headers: Vec<(&str, &str)> = request.head.all_headers().collect();
-    let signed = Signed {
-        service: request.service,
-        verb: request.head.method(),
-        headers: &headers,
-        account: request.account.name.as_str(),
-        raw_path: &request.address.raw_path,
-        query: request.query.all(),
-        version: request.version,
-    };
+    let signed = signed(request, &headers);
     let string = |signed: &Signed<'_>, variant| match form {
         Form::Full => signed.full(variant),
         Form::Lite => signed.lite(variant),
@@ -98,6 +90,28 @@ pub fn verify(request: &Request<'_>, value: &str, form: Form) -> Result<(), Refu
     Err(failed(format!(
         "The MAC signature found in the HTTP request is not the same as any computed signature. Server used following string to sign: '{shown}'."
     )))
+}
+
+fn signed<'a>(request: &'a Request<'_>, headers: &'a [(&'a str, &'a str)]) -> Signed<'a> {
+    Signed {
+        service: request.service,
+        verb: request.head.method(),
+        headers,
+        account: request.account.name.as_str(),
+        raw_path: &request.address.raw_path,
+        query: request.query.all(),
+        version: request.version,
+    }
+}
+
+/// What would be signed, by the common reading of the rules.
+pub fn string_to_sign(request: &Request<'_>, form: Form) -> String {
+    let headers: Vec<(&str, &str)> = request.head.all_headers().collect();
+    let signed = signed(request, &headers);
+    match form {
+        Form::Full => signed.full(VARIANTS[0]),
+        Form::Lite => signed.lite(VARIANTS[0]),
+    }
 }
 
 /// Each parameter is signed as a line `name:value`. One that has such a line inside, or a colon in its name, has the string of other

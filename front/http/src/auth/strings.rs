@@ -140,12 +140,15 @@ impl Signed<'_> {
 
 /// The string as it may be shown: what clients send as secrets is left out.
 pub fn without_secrets(string_to_sign: &str) -> String {
-    const SECRET: [&str; 6] = [
+    const SECRET: [&str; 9] = [
         "x-ms-encryption-key:",
         "x-ms-source-encryption-key:",
         "x-ms-copy-source:",
         "x-ms-copy-source-authorization:",
         "x-ms-previous-snapshot-url:",
+        "x-ms-file-rename-source:",
+        "x-ms-file-rename-source-authorization:",
+        "x-ms-rename-source:",
         "sig:",
     ];
     let shown = string_to_sign.split('\n').map(|line| match SECRET.iter().find(|name| line.starts_with(**name)) {

@@ -93,13 +93,16 @@ fn judge(request: &Request<'_>, row: &Operation, parts: &[Request<'_>]) -> Resul
 fn answer<'a>(app: &'a App, part: &'a Request<'_>) -> BoxFuture<'a, Response> {
     Box::pin(async move {
         let (service, id, now) = (part.service, part.id, part.now);
-        let mut context = Context { service, head: Some(part.head), id, now, version: None };
+        let mut context = Context::new(service, Some(part.head), id, now);
+        context.account = Some(part.account.clone());
         let (mut nothing, mut buffer) = (tokio::io::empty(), BytesMut::new());
         let mut body = Body::new(&mut nothing, &mut buffer, BodyKind::Absent, false, Duration::ZERO);
-        match app.operate(part, &mut context, &mut body).await {
+        let response = match app.operate(part, &mut context, &mut body).await {
             Ok(response) => context.finish(response),
             Err(failure) => context.failure(failure),
-        }
+        };
+        app.observe(&context, Some(part.client), 0, &response);
+        response
     })
 }
 

@@ -33,9 +33,12 @@ pub async fn submit(
     let content_type = request.header("content-type").ok_or(Refusal::missing_header("Content-Type"))?;
     let body = receive(body).await?;
     let (batch, changeset) = (app.shell.ids.next().to_string(), app.shell.ids.next().to_string());
+    let mut refusal = None;
     let rendered = match multipart::parse(content_type, &body)? {
         Batch::Changes(parts) => {
-            multipart::render_changes(&batch, &changeset, &change(app, request, credential, &parts).await?)
+            let mut answers = change(app, request, credential, &parts).await?;
+            refusal = answers.iter_mut().find_map(|(_, answer)| answer.refusal.take());
+            multipart::render_changes(&batch, &changeset, &answers)
         }
         Batch::Query(part) => {
             let id = part.header("content-id");
@@ -47,6 +50,7 @@ pub async fn submit(
     let mut response = answer(row.status, "3.0;");
     response.header("Content-Type", format!("multipart/mixed; boundary=batchresponse_{batch}"));
     response.body = ResponseBody::Bytes(rendered.into());
+    response.refusal = refusal;
     Ok(response)
 }
 
@@ -172,7 +176,9 @@ fn refused(request: &Request<'_>, part: &Part<'_>, index: usize, failure: Failur
         response.header(*name, value.clone());
     }
     let message = format!("{index}:{}", refusal.message());
-    let body = json::error(&refusal.saying(message), request.id, request.now);
+    let refusal = refusal.saying(message);
+    let body = json::error(&refusal, request.id, request.now);
     response.body = ResponseBody::Bytes(body.into());
+    response.refusal = Some(Box::new(refusal));
     Ok(response)
 }

@@ -111,6 +111,11 @@ impl<'a> Body<'a> {
         self.taken > 0
     }
 
+    /// How many bytes of it were read.
+    pub fn taken(&self) -> u64 {
+        self.taken
+    }
+
     /// The client still waits to be asked for the body and has sent none of it.
     pub fn is_unasked(&self) -> bool {
         self.owes_continue && self.buffer.is_empty()

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use bytes::{BufMut, Bytes, BytesMut};
+use contract::Refusal;
 use engine::Fault;
 use partition::ContentReader;
 
@@ -16,6 +17,8 @@ pub struct Response {
     pub body: ResponseBody,
     /// Made by another gateway: nothing is added to it.
     pub is_relayed: bool,
+    /// What it refuses, for whoever looks at the server.
+    pub refusal: Option<Box<Refusal>>,
 }
 
 pub enum ResponseBody {
@@ -64,7 +67,7 @@ impl Response {
             _ => "",
         };
         let headers = Vec::with_capacity(24);
-        Response { status, reason: reason.into(), headers, body: ResponseBody::Empty, is_relayed: false }
+        Response { status, reason: reason.into(), headers, body: ResponseBody::Empty, is_relayed: false, refusal: None }
     }
 
     /// Another gateway's answer, but for its headers.
@@ -80,6 +83,15 @@ impl Response {
     pub fn with_header(mut self, name: impl Into<Cow<'static, str>>, value: impl Into<Cow<'static, str>>) -> Self {
         self.header(name, value);
         self
+    }
+
+    /// How many bytes of body are sent.
+    pub fn body_bytes(&self) -> u64 {
+        match &self.body {
+            ResponseBody::Empty | ResponseBody::Head { .. } => 0,
+            ResponseBody::Bytes(bytes) => bytes.len() as u64,
+            ResponseBody::Content { bytes, .. } => *bytes,
+        }
     }
 
     /// The length the client will count on; `None` where the status has no body by definition.

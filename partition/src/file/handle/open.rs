@@ -231,6 +231,7 @@ impl Open {
             is_new,
             overwrites: !is_new && wish.disposition.overwrites(),
             deletes_on_close: wish.deletes_on_close,
+            is_directory: node.is_directory(),
             is_leased: LeaseState::of(node.lease.as_ref(), now).is_locked(),
             listener: wish.listener.clone(),
         };

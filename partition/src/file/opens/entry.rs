@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use contract::ErrorCode;
+use contract::{ErrorCode, Refusal};
 use env::Timestamp;
 use tokio::sync::watch;
 
@@ -58,34 +58,46 @@ pub(super) fn next_number<T>(taken: &BTreeMap<u64, T>) -> u64 {
 
 impl OpenFile {
     /// May a REST operation go on beside the handles that there are?
-    fn judge_handles(&self, access: RestAccess) -> Result<(), ErrorCode> {
+    fn judge_handles(&self, access: RestAccess) -> Result<(), Refusal> {
+        let first = || self.handles.values().next().map(|open| open.opening.shown()).unwrap_or_default();
         match access {
-            RestAccess::DeleteDirectory if !self.handles.is_empty() => Err(ErrorCode::CannotDeleteFileOrDirectory),
-            RestAccess::RenameDirectory if !self.within.is_empty() => Err(ErrorCode::SharingViolation),
-            _ if self.handles.values().any(|open| access.conflicts(open.opening.claim)) => {
-                Err(ErrorCode::SharingViolation)
+            RestAccess::DeleteDirectory if !self.handles.is_empty() => {
+                Err(ErrorCode::CannotDeleteFileOrDirectory.because(first()))
             }
-            _ => Ok(()),
+            RestAccess::RenameDirectory if !self.within.is_empty() => {
+                let there = format!("SMB clients have {} files open in the directory.", self.within.len());
+                Err(ErrorCode::SharingViolation.because(there))
+            }
+            _ => match self.handles.values().find(|open| access.conflicts(open.opening.claim)) {
+                Some(open) => Err(ErrorCode::SharingViolation.because(open.opening.shown())),
+                None => Ok(()),
+            },
         }
     }
 
-    fn judge_locks(&self, access: RestAccess) -> Result<(), ErrorCode> {
-        match access {
-            RestAccess::Read(range) if self.is_locked(None, RangeUse::Read, range) => Err(ErrorCode::FileLockConflict),
-            _ if access.writes_content() && !self.locks.is_empty() => Err(ErrorCode::FileLockConflict),
-            _ => Ok(()),
-        }
+    fn judge_locks(&self, access: RestAccess) -> Result<(), Refusal> {
+        let lock = match access {
+            RestAccess::Read(range) => self.locks.iter().find(|lock| lock.blocks(None, RangeUse::Read, range)),
+            _ if access.writes_content() => self.locks.first(),
+            _ => None,
+        };
+        let Some(lock) = lock else { return Ok(()) };
+        let by = self.handles.get(&lock.owner).map_or("an SMB client", |open| open.opening.client_address.as_str());
+        let (offset, length) = (lock.range.offset, lock.range.length);
+        Err(ErrorCode::FileLockConflict.because(format!("{length} bytes at {offset} are locked by {by} over SMB.")))
     }
 
     /// Breaks what stands in the way of a REST operation, and says what still does.
     pub fn judge(&mut self, access: RestAccess, now: Timestamp, notices: &mut Notices) -> Result<(), Blocked> {
         self.expire(now);
         if self.is_delete_pending {
-            return Err(ErrorCode::SMBDeletePending.into());
+            let handles = self.handles.len();
+            let there = format!("It goes when the last of {handles} handles that SMB clients have is closed.");
+            return Err(ErrorCode::SMBDeletePending.because(there).into());
         }
         let beside = self.judge_handles(access);
         let against = self.holders_where(|open| access.conflicts(open));
-        let rule = |holder, held: &_| match beside {
+        let rule = |holder, held: &_| match &beside {
             Ok(()) => Some(access.left(held)),
             // It may be that nobody uses the handle any more.
             Err(_) => against.contains(&holder).then(|| Left::taking(held, Rights::H, Rights::H)),

@@ -15,9 +15,21 @@ pub struct Access {
 impl Access {
     pub const NONE: Access = Access { read: false, write: false, delete: false };
 
+    pub fn shown(self) -> String {
+        match self {
+            Access::NONE => "attributes alone".to_string(),
+            Access { read, write, delete } => words(read, write, delete),
+        }
+    }
+
     fn is_none(self) -> bool {
         self == Access::NONE
     }
+}
+
+fn words(read: bool, write: bool, delete: bool) -> String {
+    let words = [(read, "read"), (write, "write"), (delete, "delete")];
+    words.into_iter().filter(|(has, _)| *has).map(|(_, word)| word).collect::<Vec<_>>().join(", ")
 }
 
 /// What others may have while a handle is open.
@@ -32,6 +44,13 @@ impl ShareMode {
     pub const NONE: ShareMode = ShareMode { read: false, write: false, delete: false };
     pub const ALL: ShareMode = ShareMode { read: true, write: true, delete: true };
     pub const UNDELETED: ShareMode = ShareMode { delete: false, ..ShareMode::ALL };
+
+    pub fn shown(self) -> String {
+        match self {
+            ShareMode::NONE => "nothing".to_string(),
+            ShareMode { read, write, delete } => words(read, write, delete),
+        }
+    }
 
     fn denies(self, access: Access) -> bool {
         access.read && !self.read || access.write && !self.write || access.delete && !self.delete

@@ -42,6 +42,7 @@ fn opening(file: FileId, above: &[FileId], words: &str) -> Opening {
         is_new: false,
         overwrites: false,
         deletes_on_close: false,
+        is_directory: false,
         is_leased: false,
         opened: NOW,
         reconnected: None,

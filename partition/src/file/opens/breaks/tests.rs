@@ -127,6 +127,7 @@ impl Story {
             is_new: has("new"),
             overwrites: has("over"),
             deletes_on_close: has("once"),
+            is_directory: has("directory"),
             is_leased: has("leased"),
             opened: self.now(),
             reconnected: None,
