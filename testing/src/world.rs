@@ -8,7 +8,7 @@ use engine::Engine;
 use engine::memory::MemoryEngine;
 use env::{Clock, Ids, ScriptedClock, ScriptedIds, Timestamp};
 use http::account::Account;
-use http::wire::{self, Limits};
+use http::wire::{self, Connection, Limits};
 use http::{App, ServiceConnection};
 use partition::Shell;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -94,7 +94,8 @@ impl World {
         self.talk(ServiceConnection::new(service, self.app.clone(), client_ip, tls), bytes).await
     }
 
-    async fn talk(&self, connection: ServiceConnection, bytes: &[u8]) -> Answer {
+    /// Over a connection of any kind.
+    pub async fn talk(&self, connection: impl Connection, bytes: &[u8]) -> Answer {
         let (client, mut server) = tokio::io::duplex(64 * 1024);
         let (_drain, draining) = watch::channel(false);
         let serving = async {
