@@ -38,7 +38,8 @@ pub struct Watch {
 
 impl Watch {
     pub fn new(rings: Rings) -> Watch {
-        let rows = || Service::ALL.into_iter().flat_map(|service| service.rows().iter().map(move |row| (service, row.id)));
+        let rows =
+            || Service::ALL.into_iter().flat_map(|service| service.rows().iter().map(move |row| (service, row.id)));
         let operations = rows().map(|(_, id)| id as usize + 1).max().unwrap_or(0);
         let mut counts: Vec<Counts> = (0..operations).map(|_| Counts::of(Service::Blob, None)).collect();
         for (service, id) in rows() {
@@ -58,8 +59,12 @@ impl Watch {
 
     pub fn write(&self, text: &mut Text) {
         let name = |counts: &Counts| counts.operation.map_or("none".to_string(), |operation| format!("{operation:?}"));
-        let used: Vec<(&Counts, String)> =
-            self.counts.iter().filter(|counts| counts.ticks.read().1 > 0).map(|counts| (counts, name(counts))).collect();
+        let used: Vec<(&Counts, String)> = self
+            .counts
+            .iter()
+            .filter(|counts| counts.ticks.read().1 > 0)
+            .map(|counts| (counts, name(counts)))
+            .collect();
         text.begin(Metric::Requests);
         for (counts, operation) in &used {
             for (status, count) in STATUSES.iter().zip(&counts.by_status) {
@@ -154,7 +159,10 @@ mod tests {
                 let watch = Watch::new(Rings::new(env::Timestamp::UNIX_EPOCH));
                 let counts = watch.of(service, Some(row.id)).expect("counted");
                 assert_eq!((counts.service, counts.operation), (service, Some(row.id)));
-                assert_eq!(watch.of(service, None).map(|counts| (counts.service, counts.operation)), Some((service, None)));
+                assert_eq!(
+                    watch.of(service, None).map(|counts| (counts.service, counts.operation)),
+                    Some((service, None))
+                );
             }
         }
         for (at, code) in ErrorCode::ALL.iter().enumerate() {

@@ -35,16 +35,14 @@ impl Use {
 }
 
 impl Guest {
-    pub(crate) async fn data(
-        &self,
-        visitor: &Visitor,
-        service: Service,
-        head: &Head,
-        body: &mut Body<'_>,
-    ) -> Response {
+    pub(crate) async fn data(&self, visitor: &Visitor, service: Service, head: &Head, body: &mut Body<'_>) -> Response {
         let used = Use::of(head);
         if used == Use::Run {
             return answers::error(403, "What is stored is read or saved here, never run.");
+        }
+        // Receiving messages hides them, although it is a GET: an image on another page must not do that.
+        if service == Service::Queue && !guard::is_by_our_page(head) {
+            return answers::error(403, "Queues are read with the header `x-lazuli-console: 1`.");
         }
         let Some((_, address)) = self.console.services.iter().find(|(served, _)| *served == service) else {
             return answers::error(404, &format!("The {} service is not served.", service.name()));
@@ -79,7 +77,9 @@ fn sandboxed(mut response: Response, used: Use) -> Response {
         Some(response.headers.swap_remove(at).1)
     };
     let (kept, disposition, content_type) = (take("cache-control"), take("content-disposition"), take("content-type"));
-    for ours in ["content-security-policy", "set-cookie", "server", "access-control-allow-origin", "x-content-type-options"] {
+    for ours in
+        ["content-security-policy", "set-cookie", "server", "access-control-allow-origin", "x-content-type-options"]
+    {
         while take(ours).is_some() {}
     }
     response.header("Content-Security-Policy", "sandbox; default-src 'none'; frame-ancestors 'none'");

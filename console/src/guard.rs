@@ -46,10 +46,21 @@ mod tests {
 
     #[test]
     fn names_of_this_machine() {
-        for host in ["localhost", "LOCALHOST:1", "a.localhost:10080", "127.0.0.1:1", "10.0.0.1", "[::1]", "[::1]:10080"] {
+        for host in ["localhost", "LOCALHOST:1", "a.localhost:10080", "127.0.0.1:1", "10.0.0.1", "[::1]", "[::1]:10080"]
+        {
             assert!(is_local_name(host), "{host}");
         }
-        for host in ["", ":1", "evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "notlocalhost", "[::1", "[x]:1", "localhost."] {
+        for host in [
+            "",
+            ":1",
+            "evil.example",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "notlocalhost",
+            "[::1",
+            "[x]:1",
+            "localhost.",
+        ] {
             assert!(!is_local_name(host), "{host}");
         }
     }

@@ -88,7 +88,8 @@ impl Guest {
     /// Of the first queues; what cannot be read is left out.
     async fn queue_depths(&self) -> Vec<(AccountName, String, u64)> {
         let shell = &self.console.app.shell;
-        let mut accounts: Vec<AccountName> = self.console.app.accounts().iter().map(|account| account.name.clone()).collect();
+        let mut accounts: Vec<AccountName> =
+            self.console.app.accounts().iter().map(|account| account.name.clone()).collect();
         accounts.sort_by(|a, b| a.as_str().cmp(b.as_str()));
         let mut depths = Vec::new();
         // An account without queues costs a look, too.

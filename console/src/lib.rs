@@ -142,7 +142,10 @@ impl Guest {
             return answers::error(403, "Another origin asked for this: pages of other sites may not.");
         }
         if !guard::is_reading(head) && !guard::is_by_our_page(head) {
-            return answers::error(403, "The header `x-lazuli-console: 1` is missing: only the console's own pages may do this.");
+            return answers::error(
+                403,
+                "The header `x-lazuli-console: 1` is missing: only the console's own pages may do this.",
+            );
         }
         match (head.method(), api) {
             ("POST", "sign-in") => return self.sign_in(body).await,
@@ -152,7 +155,7 @@ impl Guest {
         }
         let visitor = match self.visitor(head).await {
             Ok(Some(visitor)) => visitor,
-            Ok(None) => return answers::error(401, "Sign in first."),
+            Ok(None) => return self.no_session(),
             Err(response) => return response,
         };
         let (area, rest) = api.split_once('/').unwrap_or((api, ""));

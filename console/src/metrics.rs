@@ -141,7 +141,14 @@ mod tests {
         text.begin(Metric::CommitDuration);
         text.durations(&[], &histogram);
         let text = text.finish();
-        for line in ["_bucket{le=\"0.0001\"} 1", "_bucket{le=\"0.0025\"} 2", "_bucket{le=\"10\"} 2", "_bucket{le=\"+Inf\"} 3", "_sum 100.00209", "_count 3"] {
+        for line in [
+            "_bucket{le=\"0.0001\"} 1",
+            "_bucket{le=\"0.0025\"} 2",
+            "_bucket{le=\"10\"} 2",
+            "_bucket{le=\"+Inf\"} 3",
+            "_sum 100.00209",
+            "_count 3",
+        ] {
             assert!(text.contains(&format!("lazuli_commit_duration_seconds{line}\n")), "{line} in {text}");
         }
     }
@@ -161,10 +168,14 @@ mod tests {
             for word in text.split(|c| !is_name(c)).filter(|w| w.starts_with("lazuli_") || w.starts_with("process_")) {
                 let is_known = |metric: &&Metric| {
                     let rest = word.strip_prefix(metric.name());
-                    let suffixes: &[&str] = if metric.kind() == "histogram" { &["", "_bucket", "_sum", "_count"] } else { &[""] };
+                    let suffixes: &[&str] =
+                        if metric.kind() == "histogram" { &["", "_bucket", "_sum", "_count"] } else { &[""] };
                     rest.is_some_and(|rest| suffixes.contains(&rest))
                 };
-                assert!(Metric::ALL.iter().any(|metric| is_known(&metric)), "{document} names {word}, which nothing exports");
+                assert!(
+                    Metric::ALL.iter().any(|metric| is_known(&metric)),
+                    "{document} names {word}, which nothing exports"
+                );
             }
         }
         let parsed: serde_json::Value = serde_json::from_str(&dashboard).expect("JSON");

@@ -93,7 +93,9 @@ impl Rings {
     /// Those after a number, the oldest first; without one the last. And the number to go on from.
     pub fn list(&self, name: &str, after: Option<u64>, refused: bool, limit: usize) -> (u64, Vec<Value>) {
         let accounts = self.accounts.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(account) = accounts.get(name).cloned() else { return (after.unwrap_or(0).max(self.first), Vec::new()) };
+        let Some(account) = accounts.get(name).cloned() else {
+            return (after.unwrap_or(0).max(self.first), Vec::new());
+        };
         drop(accounts);
         let (newest, found) = lock(&account).list(after, refused, limit);
         let next = found.last().map_or(newest, |entry| entry.number);
@@ -180,7 +182,8 @@ fn put_reason(text: &mut String, seen: &Seen<'_>) {
     let start = text.len();
     text.push_str(cut(refusal.message(), REASON_BYTES_MAX));
     // A string to sign is shown on its own.
-    let details = refusal.detail.iter().filter(|(_, value)| !(seen.string_to_sign.is_some() && value.contains("tring to sign")));
+    let details =
+        refusal.detail.iter().filter(|(_, value)| !(seen.string_to_sign.is_some() && value.contains("tring to sign")));
     for (name, value) in details {
         let left = REASON_BYTES_MAX.saturating_sub(text.len() - start + name.len() + 4);
         if left == 0 {
@@ -275,7 +278,14 @@ mod tests {
         Head::parse(text.as_bytes()).expect("a head").expect("whole").0
     }
 
-    fn note(rings: &Rings, account: &str, head: &Head, refusal: Option<&Refusal>, string: Option<&str>, when: Timestamp) {
+    fn note(
+        rings: &Rings,
+        account: &str,
+        head: &Head,
+        refusal: Option<&Refusal>,
+        string: Option<&str>,
+        when: Timestamp,
+    ) {
         rings.note(&Seen {
             id: Id(7),
             began: when,
@@ -329,7 +339,8 @@ mod tests {
         for i in 0..10 {
             note(&rings, "abc", &seen, (i % 2 == 0).then_some(&refusal), None, at(i));
         }
-        let numbers = |values: &[Value]| values.iter().map(|v| v["seq"].as_u64().expect("a number")).collect::<Vec<_>>();
+        let numbers =
+            |values: &[Value]| values.iter().map(|v| v["seq"].as_u64().expect("a number")).collect::<Vec<_>>();
         let (next, last) = rings.list("abc", None, false, 3);
         let all = numbers(&rings.list("abc", Some(0), false, 100).1);
         assert_eq!((numbers(&last), next), (all[7..].to_vec(), all[9]));

@@ -221,7 +221,10 @@ mod tests {
         let first = sessions.open(&ours, KEY, at(0)).expect("opened");
         let last = (0..SESSIONS_MAX as u64).map(|i| sessions.open(&ours, KEY, at(i + 1)).expect("opened")).last();
         assert_eq!(lock(&sessions.open).len(), SESSIONS_MAX);
-        assert!(sessions.visitor(&first, at(2000), |_| Some(ours.clone())).is_none(), "the one used longest ago made room");
+        assert!(
+            sessions.visitor(&first, at(2000), |_| Some(ours.clone())).is_none(),
+            "the one used longest ago made room"
+        );
         assert!(sessions.visitor(&last.expect("many"), at(2000), |_| Some(ours.clone())).is_some());
         for i in 0..10 * ADDRESSES_MAX as u32 {
             sessions.note_failure(IpAddr::from(i.to_be_bytes()), at(0));

@@ -50,8 +50,12 @@ impl Guest {
 
     fn secret<'a>(&self, head: &'a Head) -> Option<&'a str> {
         let name = self.cookie_name();
-        let mut cookies = head.headers("cookie").flat_map(|value| value.split(';')).filter_map(|c| c.trim().split_once('='));
-        cookies.find(|(other, _)| *other == name).map(|(_, secret)| secret)
+        let cookies =
+            head.headers("cookie").flat_map(|value| value.split(';')).filter_map(|c| c.trim().split_once('='));
+        let mut secrets = cookies.filter(|(other, _)| *other == name).map(|(_, secret)| secret);
+        // A page on another port of this host can set a second one; whose session is meant nobody can tell then.
+        let first = secrets.next()?;
+        secrets.next().is_none().then_some(first)
     }
 
     fn set_cookie(&self, secret: &str, rest: &str) -> String {
@@ -81,7 +85,8 @@ impl Guest {
             return response;
         }
         let account = self.console.app.account(name.trim());
-        let opened = account.and_then(|account| Some((self.console.sessions.open(&account, key.trim(), now)?, account)));
+        let opened =
+            account.and_then(|account| Some((self.console.sessions.open(&account, key.trim(), now)?, account)));
         let Some((secret, account)) = opened else {
             self.console.sessions.note_failure(self.client, now);
             tracing::warn!(client = %self.client, "somebody failed to sign in to the console");
@@ -99,6 +104,13 @@ impl Guest {
             self.console.sessions.close(secret);
         }
         Response::new(204).with_header("Set-Cookie", self.set_cookie("", "; Max-Age=0"))
+    }
+
+    /// Nobody is signed in. The pages offer the account that everybody knows the key of, if it is here.
+    pub(crate) fn no_session(&self) -> Response {
+        let known = self.console.app.account(DEVELOPMENT_ACCOUNT);
+        let development = known.is_some_and(|account| account.is_published());
+        answers::json(401, &json!({ "error": "Sign in first.", "development": development }))
     }
 
     pub(crate) fn session(&self, visitor: &Visitor) -> Response {

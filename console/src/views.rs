@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use contract::names::QueueName;
 use http::wire::{Head, Response};
 use partition::Failure;
-use partition::file::opens::{LockKind, Oplock, OpenNow, Rights};
+use partition::file::opens::{LockKind, OpenNow, Oplock, Rights, ShareMode};
 use partition::look::{self, hidden, leases};
 use serde_json::{Value, json};
 
@@ -35,7 +35,11 @@ impl Parameters {
     }
 
     fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
+        self.0
+            .iter()
+            .find(|(other, _)| other == name)
+            .map(|(_, value)| value.as_str())
+            .filter(|value| !value.is_empty())
     }
 
     fn number(&self, name: &str) -> Result<Option<u64>, Response> {
@@ -53,13 +57,16 @@ impl Guest {
             "hidden" => self.view_hidden(visitor, head).await,
             _ => Err(answers::error(404, "There is no such view.")),
         };
-        viewed.map_or_else(|response| response, |mut value| {
-            // A gateway of a cluster knows what came to it; another may know more.
-            if self.console.program.is_one_of_many() {
-                value["scope"] = "gateway".into();
-            }
-            answers::json(200, &value)
-        })
+        viewed.map_or_else(
+            |response| response,
+            |mut value| {
+                // A gateway of a cluster knows what came to it; another may know more.
+                if self.console.program.is_one_of_many() {
+                    value["scope"] = "gateway".into();
+                }
+                answers::json(200, &value)
+            },
+        )
     }
 
     fn view_requests(&self, visitor: &Visitor, head: &Head) -> Result<Value, Response> {
@@ -144,12 +151,13 @@ fn show_open(open: &OpenNow, share: Option<&str>) -> Value {
     json!({
         "share": share,
         "path": opening.path,
-        "handle": open.handle.id.0,
-        "session": opening.session,
+        // As text: a script's numbers are not that long.
+        "handle": open.handle.id.0.to_string(),
+        "session": opening.session.to_string(),
         "client": opening.client_address,
         "opened": opening.opened.iso8601(),
         "access": opening.claim.access.shown(),
-        "sharing": opening.claim.share.shown(),
+        "sharing": if opening.claim.share == ShareMode::NONE { "none".to_string() } else { opening.claim.share.shown() },
         "caching": caching,
         "directory": opening.is_directory,
         "delete_pending": open.is_delete_pending,

@@ -73,7 +73,9 @@ impl Expectation {
         if self.conditions.if_tags.as_ref().is_some_and(|expression| !expression.holds(tags)) {
             let shown: Vec<String> = tags.iter().map(|(name, value)| format!("{name}={value}")).collect();
             let there = if shown.is_empty() { "none".to_string() } else { shown.join(", ") };
-            return Err(ErrorCode::ConditionNotMet.because(format!("x-ms-if-tags does not hold; the tags are: {there}.")));
+            return Err(
+                ErrorCode::ConditionNotMet.because(format!("x-ms-if-tags does not hold; the tags are: {there}."))
+            );
         }
         current.map_or(Ok(()), |current| gate::judge(row.effect, current.held.at(now), self.keeps_versions))
     }

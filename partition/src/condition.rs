@@ -90,7 +90,11 @@ impl Conditions {
         let asked: Vec<String> = etags.chain(dates).collect();
         let there = match current {
             Some(current) => {
-                format!("the ETag there is {}, last modified {}", current.etag.quoted(), current.last_modified.http_date())
+                format!(
+                    "the ETag there is {}, last modified {}",
+                    current.etag.quoted(),
+                    current.last_modified.http_date()
+                )
             }
             None => "there is nothing of that name".to_string(),
         };

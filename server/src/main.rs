@@ -140,7 +140,8 @@ async fn serve(mut settings: Settings, line: CommandLine) -> Result<(), String> 
     let listen = |kind| signal(kind).map_err(|error| format!("cannot wait for signals: {error}"));
     let mut hangup = listen(SignalKind::hangup())?;
     let (mut terminate, mut interrupt) = (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
-    announce(&settings, &accounts, &listeners, smb.as_ref(), console.as_ref()).map_err(|error| format!("cannot print: {error}"))?;
+    announce(&settings, &accounts, &listeners, smb.as_ref(), console.as_ref())
+        .map_err(|error| format!("cannot print: {error}"))?;
 
     // The console is seen until everything else is done.
     let (leave, leaving) = watch::channel(false);

@@ -38,8 +38,11 @@ async fn nobody_gets_in_without_a_session() {
         format!("Authorization: SharedKey {ACCOUNT}:x"),
     ];
     wrong.push(format!("Cookie: lazuli-console-10080={}", secret.to_ascii_uppercase()));
+    // Two sessions are none: a page on another port may have set one of them.
+    wrong.push(format!("{cookie}; lazuli-console-10080=x"));
+    wrong.push(format!("{cookie}\n{}", seen.sign_in_here().await));
     for line in INSIDE {
-        assert_eq!(seen.ask(line, &cookie, b"").await.status, 200, "{line}");
+        assert_eq!(seen.ask(line, &format!("{cookie}\nx-lazuli-console: 1"), b"").await.status, 200, "{line}");
         for headers in &wrong {
             let answer = seen.ask(line, headers, b"").await;
             assert_eq!(answer.status, 401, "{line} with {headers}");
@@ -75,7 +78,13 @@ async fn wrong_keys_are_refused_and_counted() {
         assert!(!answer.text().contains(key) || key.is_empty(), "what was sent is not told again");
     }
     // What is no attempt is not counted.
-    for body in ["", "{}", "[1]", "{\"account\":1,\"key\":2}", &format!("{{\"account\":\"a\",\"key\":\"{}\"}}", "k".repeat(9000))] {
+    for body in [
+        "",
+        "{}",
+        "[1]",
+        "{\"account\":1,\"key\":2}",
+        &format!("{{\"account\":\"a\",\"key\":\"{}\"}}", "k".repeat(9000)),
+    ] {
         let answer = seen.ask("POST /api/sign-in", "x-lazuli-console: 1", body.as_bytes()).await;
         assert_eq!(answer.status, 400, "{body:.40}");
     }
@@ -130,8 +139,14 @@ async fn pages_of_others_ask_in_vain() {
     let cookie = seen.sign_in_here().await;
     let ask = async |line: &str, headers: &str| seen.ask(line, &format!("{cookie}\n{headers}"), b"").await.status;
     // What changes anything has our header.
-    for line in ["PUT /api/blob/devstoreaccount1/made?restype=container", "POST /api/sign-out", "DELETE /api/blob/devstoreaccount1/c/b", "OPTIONS /api/session"] {
-        for headers in ["x-none: 1", "x-lazuli-console: 0", "x-lazuli-console: true", "Origin: http://127.0.0.1:10080"] {
+    for line in [
+        "PUT /api/blob/devstoreaccount1/made?restype=container",
+        "POST /api/sign-out",
+        "DELETE /api/blob/devstoreaccount1/c/b",
+        "OPTIONS /api/session",
+    ] {
+        for headers in ["x-none: 1", "x-lazuli-console: 0", "x-lazuli-console: true", "Origin: http://127.0.0.1:10080"]
+        {
             assert_eq!(ask(line, headers).await, 403, "{line} {headers}");
         }
     }
@@ -141,6 +156,8 @@ async fn pages_of_others_ask_in_vain() {
             assert_eq!(ask(line, &format!("x-lazuli-console: 1\nOrigin: {origin}")).await, 403, "{line} {origin}");
         }
     }
+    // Receiving is a GET that changes something.
+    assert_eq!(ask("GET /api/queue/devstoreaccount1/jobs/messages", "x-none: 1").await, 403);
     for site in ["cross-site", "same-site"] {
         assert_eq!(ask("GET /api/blob/devstoreaccount1/?comp=list", &format!("Sec-Fetch-Site: {site}")).await, 403);
     }
@@ -174,7 +191,10 @@ async fn a_session_sees_its_account_and_no_other() {
     let with = |cookie: &str, more: &str| format!("{cookie}\nx-lazuli-console: 1\n{more}");
     assert_eq!(seen.ask(&put(ACCOUNT, "mine?restype=container"), &with(&here, ""), b"").await.status, 201);
     let lease = "x-ms-lease-action: acquire\nx-ms-lease-duration: -1";
-    assert_eq!(seen.ask(&put(ACCOUNT, "mine?restype=container&comp=lease"), &with(&here, lease), b"").await.status, 201);
+    assert_eq!(
+        seen.ask(&put(ACCOUNT, "mine?restype=container&comp=lease"), &with(&here, lease), b"").await.status,
+        201
+    );
     // By path, by escapes, by host, by a full address, by credentials of one's own.
     let more = [
         "GET /api/blob/devstoreaccount1/?comp=list",
@@ -209,13 +229,24 @@ async fn a_session_sees_its_account_and_no_other() {
 #[tokio::test]
 async fn pages_are_fenced() {
     let seen = Seen::new().await;
-    for (line, status) in [("GET /", 200), ("HEAD /", 200), ("GET /assets/index.html", 200), ("GET /nothing", 404), ("GET /assets/../src/lib.rs", 404), ("POST /", 405)] {
+    for (line, status) in [
+        ("GET /", 200),
+        ("HEAD /", 200),
+        ("GET /assets/index.html", 200),
+        ("GET /nothing", 404),
+        ("GET /assets/../src/lib.rs", 404),
+        ("POST /", 405),
+    ] {
         let answer = seen.ask(line, "x-none: 1", b"").await;
         assert_eq!(answer.status, status, "{line}");
         let policy = answer.header("content-security-policy").expect("a policy");
         assert!(policy.starts_with("default-src 'none'") && policy.contains("frame-ancestors 'none'"), "{policy}");
         assert!(!policy.contains("unsafe"), "{policy}");
-        for (name, value) in [("x-content-type-options", "nosniff"), ("referrer-policy", "no-referrer"), ("cross-origin-resource-policy", "same-origin")] {
+        for (name, value) in [
+            ("x-content-type-options", "nosniff"),
+            ("referrer-policy", "no-referrer"),
+            ("cross-origin-resource-policy", "same-origin"),
+        ] {
             assert_eq!(answer.header(name), Some(value), "{line}");
         }
         assert!(status != 404 || json(&answer)["error"].is_string());

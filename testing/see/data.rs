@@ -11,7 +11,8 @@ async fn every_service_answers_as_it_does_to_a_client() {
     let seen = Seen::new().await;
     let cookie = seen.sign_in_here().await;
     let send = async |line: &str, headers: &str, body: &str| {
-        let answer = seen.ask(line, &format!("{cookie}\n{OURS}\nx-ms-version: 2025-07-05\n{headers}"), body.as_bytes()).await;
+        let answer =
+            seen.ask(line, &format!("{cookie}\n{OURS}\nx-ms-version: 2025-07-05\n{headers}"), body.as_bytes()).await;
         (answer.status, answer.code().to_string(), answer.text())
     };
     let at = |service: &str, rest: &str| format!("/api/{service}/{ACCOUNT}/{rest}");
@@ -20,14 +21,34 @@ async fn every_service_answers_as_it_does_to_a_client() {
         (format!("PUT {}", at("blob", "c?restype=container")), "", "", (201, "")),
         (format!("PUT {}", at("blob", "c?restype=container")), "", "", (409, "ContainerAlreadyExists")),
         (format!("PUT {}", at("blob", "c/a%20b")), "x-ms-blob-type: BlockBlob", "hello", (201, "")),
-        (format!("PUT {}", at("blob", "c/a%20b")), "x-ms-blob-type: BlockBlob\nIf-None-Match: *", "hello", (409, "BlobAlreadyExists")),
-        (format!("PUT {}", at("blob", "c/a%20b")), "x-ms-blob-type: BlockBlob\nIf-Match: \"0x1\"", "hello", (412, "ConditionNotMet")),
+        (
+            format!("PUT {}", at("blob", "c/a%20b")),
+            "x-ms-blob-type: BlockBlob\nIf-None-Match: *",
+            "hello",
+            (409, "BlobAlreadyExists"),
+        ),
+        (
+            format!("PUT {}", at("blob", "c/a%20b")),
+            "x-ms-blob-type: BlockBlob\nIf-Match: \"0x1\"",
+            "hello",
+            (412, "ConditionNotMet"),
+        ),
         (format!("GET {}", at("blob", "c/a%20b")), "", "", (200, "")),
         (format!("GET {}", at("blob", "c?restype=container&comp=list&prefix=a%20")), "", "", (200, "")),
         (format!("PUT {}", at("queue", "jobs")), "", "", (201, "")),
-        (format!("POST {}", at("queue", "jobs/messages")), "", "<QueueMessage><MessageText>eA==</MessageText></QueueMessage>", (201, "")),
+        (
+            format!("POST {}", at("queue", "jobs/messages")),
+            "",
+            "<QueueMessage><MessageText>eA==</MessageText></QueueMessage>",
+            (201, ""),
+        ),
         (format!("POST {}", at("table", "Tables")), json, "{\"TableName\":\"people\"}", (201, "")),
-        (format!("POST {}", at("table", "people")), json, "{\"PartitionKey\":\"a\",\"RowKey\":\"b\",\"age\":1}", (201, "")),
+        (
+            format!("POST {}", at("table", "people")),
+            json,
+            "{\"PartitionKey\":\"a\",\"RowKey\":\"b\",\"age\":1}",
+            (201, ""),
+        ),
         (format!("GET {}", at("table", "people()?$filter=age%20eq%201")), json, "", (200, "")),
         (format!("PUT {}", at("file", "share?restype=share")), "", "", (201, "")),
         (format!("PUT {}", at("file", "share/f")), "x-ms-type: file\nx-ms-content-length: 3", "", (201, "")),
@@ -56,13 +77,20 @@ async fn what_is_stored_is_never_run() {
     ];
     for (name, content_type, disposition) in stored {
         let put = Request::new(&format!("PUT c/{name}")).header("x-ms-blob-type", "BlockBlob");
-        let put = put.header("x-ms-blob-content-type", content_type).header("x-ms-blob-content-disposition", disposition);
+        let put =
+            put.header("x-ms-blob-content-type", content_type).header("x-ms-blob-content-disposition", disposition);
         let put = put.header("x-ms-blob-cache-control", "public, max-age=9999").body("<script>alert(1)</script>");
         assert_eq!(seen.world.send(&put).await.status, 201);
         let get = async |headers: &str| {
             seen.ask(&format!("GET /api/blob/{ACCOUNT}/c/{name}"), &format!("{cookie}\n{headers}"), b"").await
         };
-        for headers in ["x-none: 1", "Sec-Fetch-Dest: document", "Sec-Fetch-Dest: empty", "Sec-Fetch-Dest: image", "x-lazuli-console: 1"] {
+        for headers in [
+            "x-none: 1",
+            "Sec-Fetch-Dest: document",
+            "Sec-Fetch-Dest: empty",
+            "Sec-Fetch-Dest: image",
+            "x-lazuli-console: 1",
+        ] {
             let answer = get(headers).await;
             assert_eq!(answer.status, 200, "{name} {headers}");
             let policy = answer.header("content-security-policy").expect("a policy");
@@ -76,7 +104,21 @@ async fn what_is_stored_is_never_run() {
             let is_itself = answer.header("content-type") == Some(content_type);
             assert_eq!(is_itself, is_shown || content_type.starts_with("image/"), "{name} {headers}");
         }
-        for used in ["script", "style", "worker", "serviceworker", "sharedworker", "iframe", "frame", "object", "embed", "audioworklet", "manifest", "xslt", "unknown"] {
+        for used in [
+            "script",
+            "style",
+            "worker",
+            "serviceworker",
+            "sharedworker",
+            "iframe",
+            "frame",
+            "object",
+            "embed",
+            "audioworklet",
+            "manifest",
+            "xslt",
+            "unknown",
+        ] {
             assert_eq!(get(&format!("Sec-Fetch-Dest: {used}")).await.status, 403, "{name} as {used}");
         }
         assert_eq!(get("Service-Worker: script").await.status, 403);
@@ -102,7 +144,13 @@ async fn rules_for_other_origins_do_not_open_the_console() {
 async fn a_service_that_is_not_served_is_not_there() {
     let seen = Seen::new().await;
     let cookie = seen.sign_in_here().await;
-    for line in ["GET /api/web/devstoreaccount1/", "GET /api/peer/devstoreaccount1/", "GET /api/blob2/devstoreaccount1/", "GET /api/", "GET /api/view/nothing"] {
+    for line in [
+        "GET /api/web/devstoreaccount1/",
+        "GET /api/peer/devstoreaccount1/",
+        "GET /api/blob2/devstoreaccount1/",
+        "GET /api/",
+        "GET /api/view/nothing",
+    ] {
         assert_eq!(seen.ask(line, &cookie, b"").await.status, 404, "{line}");
     }
 }

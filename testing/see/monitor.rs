@@ -27,9 +27,15 @@ fn parse(page: &str) -> HashMap<String, f64> {
         let (series, value) = line.rsplit_once(' ').unwrap_or_else(|| panic!("no sample: {line}"));
         let value: f64 = value.parse().unwrap_or_else(|_| panic!("no number: {line}"));
         let name = series.split('{').next().unwrap_or_default();
-        let base = ["_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end)).filter(|base| kinds.contains_key(*base));
+        let base = ["_bucket", "_sum", "_count"]
+            .iter()
+            .find_map(|end| name.strip_suffix(end))
+            .filter(|base| kinds.contains_key(*base));
         assert!(kinds.contains_key(base.unwrap_or(name)), "{line} has no type");
-        assert!(series.matches('"').count().is_multiple_of(2) && series.contains('{') == series.ends_with('}'), "{line}");
+        assert!(
+            series.matches('"').count().is_multiple_of(2) && series.contains('{') == series.ends_with('}'),
+            "{line}"
+        );
         assert!(samples.insert(series.to_string(), value).is_none(), "{series} is there twice");
     }
     samples
@@ -48,7 +54,15 @@ async fn requests_are_counted() {
     assert_eq!(send(&put().header("If-Match", "\"0x1\"")).await, 412);
     assert_eq!(send(&Request::new("GET c/b")).await, 200);
     assert_eq!(send(&Request::new("GET c/none")).await, 404);
-    assert_eq!(send(&Request::new("PUT c/b?comp=lease").header("x-ms-lease-action", "acquire").header("x-ms-lease-duration", "15")).await, 201);
+    assert_eq!(
+        send(
+            &Request::new("PUT c/b?comp=lease")
+                .header("x-ms-lease-action", "acquire")
+                .header("x-ms-lease-duration", "15")
+        )
+        .await,
+        201
+    );
     assert_eq!(send(&Request::new("GET c/b").signed_with("d3Jvbmc=")).await, 403);
     seen.world.send_raw(b"nonsense\r\n\r\n").await;
     send(&Request::new("PUT jobs").of(Service::Queue)).await;
@@ -58,9 +72,19 @@ async fn requests_are_counted() {
     }
     let metrics = metrics().await;
     let requests = |operation: &str, status: u16| {
-        metrics.get(&format!("lazuli_requests_total{{service=\"blob\",operation=\"{operation}\",status=\"{status}\"}}")).copied()
+        metrics
+            .get(&format!("lazuli_requests_total{{service=\"blob\",operation=\"{operation}\",status=\"{status}\"}}"))
+            .copied()
     };
-    for (operation, status, count) in [("PutBlob", 201, 3.0), ("PutBlob", 412, 1.0), ("GetBlob", 200, 1.0), ("GetBlob", 404, 1.0), ("GetBlob", 403, 1.0), ("AcquireBlobLease", 201, 1.0), ("none", 400, 1.0)] {
+    for (operation, status, count) in [
+        ("PutBlob", 201, 3.0),
+        ("PutBlob", 412, 1.0),
+        ("GetBlob", 200, 1.0),
+        ("GetBlob", 404, 1.0),
+        ("GetBlob", 403, 1.0),
+        ("AcquireBlobLease", 201, 1.0),
+        ("none", 400, 1.0),
+    ] {
         assert_eq!(requests(operation, status), Some(count), "{operation} {status}");
     }
     for (series, value) in [

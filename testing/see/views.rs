@@ -45,23 +45,58 @@ async fn refusals_say_what_was_asked_for_and_what_is_there() {
     let lease = |action: &str| Request::new("PUT c/l?comp=lease").header("x-ms-lease-action", action);
     sent(&seen, &put_blob("c/l"), 201).await;
     let (first, second) = ("00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002");
-    sent(&seen, &lease("acquire").header("x-ms-lease-duration", "30").header("x-ms-proposed-lease-id", first), 201).await;
+    sent(&seen, &lease("acquire").header("x-ms-lease-duration", "30").header("x-ms-proposed-lease-id", first), 201)
+        .await;
     sent(&seen, &Request::new("PUT c/a").header("x-ms-blob-type", "AppendBlob"), 201).await;
     let append = Request::new("PUT c/a?comp=appendblock").header("x-ms-blob-condition-appendpos", "7").body("x");
-    sent(&seen, &of(Service::Table, "POST Tables").header("Content-Type", "application/json").body("{\"TableName\":\"people\"}"), 201).await;
+    sent(
+        &seen,
+        &of(Service::Table, "POST Tables")
+            .header("Content-Type", "application/json")
+            .body("{\"TableName\":\"people\"}"),
+        201,
+    )
+    .await;
     let entity = "{\"PartitionKey\":\"a\",\"RowKey\":\"b\"}";
     let insert = || of(Service::Table, "POST people").header("Content-Type", "application/json").body(entity);
     sent(&seen, &insert(), 201).await;
-    let replace = of(Service::Table, "PUT people(PartitionKey='a',RowKey='b')").header("Content-Type", "application/json").body(entity);
+    let replace = of(Service::Table, "PUT people(PartitionKey='a',RowKey='b')")
+        .header("Content-Type", "application/json")
+        .body(entity);
     let stale = "W/\"datetime'2020-01-01T00%3A00%3A00.0000000Z'\"";
     for (request, status, code, words) in [
-        (put_blob("c/b").header("If-Match", "\"0x1\""), 412, "ConditionNotMet", vec!["If-Match: \"0x1\"", etag.as_str()]),
-        (put_blob("c/b").header("If-None-Match", "*"), 409, "BlobAlreadyExists", vec!["If-None-Match: *", etag.as_str()]),
-        (put_blob("c/new").header("If-Match", "*"), 412, "ConditionNotMet", vec!["If-Match: *", "nothing of that name"]),
-        (put_blob("c/b").header("If-Unmodified-Since", "Thu, 01 Jan 2015 00:00:00 GMT"), 412, "ConditionNotMet", vec!["01 Jan 2015", "02 Jan 2026 03:04:05"]),
+        (
+            put_blob("c/b").header("If-Match", "\"0x1\""),
+            412,
+            "ConditionNotMet",
+            vec!["If-Match: \"0x1\"", etag.as_str()],
+        ),
+        (
+            put_blob("c/b").header("If-None-Match", "*"),
+            409,
+            "BlobAlreadyExists",
+            vec!["If-None-Match: *", etag.as_str()],
+        ),
+        (
+            put_blob("c/new").header("If-Match", "*"),
+            412,
+            "ConditionNotMet",
+            vec!["If-Match: *", "nothing of that name"],
+        ),
+        (
+            put_blob("c/b").header("If-Unmodified-Since", "Thu, 01 Jan 2015 00:00:00 GMT"),
+            412,
+            "ConditionNotMet",
+            vec!["01 Jan 2015", "02 Jan 2026 03:04:05"],
+        ),
         (put_blob("c/l"), 412, "LeaseIdMissing", vec!["No lease id was given", first, "30 seconds"]),
         (put_blob("c/l").header("x-ms-lease-id", second), 412, "LeaseIdMismatchWithBlobOperation", vec![second, first]),
-        (put_blob("c/b").header("x-ms-lease-id", second), 412, "LeaseNotPresentWithBlobOperation", vec![second, "no lease"]),
+        (
+            put_blob("c/b").header("x-ms-lease-id", second),
+            412,
+            "LeaseNotPresentWithBlobOperation",
+            vec![second, "no lease"],
+        ),
         (lease("acquire").header("x-ms-lease-duration", "-1"), 409, "LeaseAlreadyPresent", vec![first]),
         (lease("renew").header("x-ms-lease-id", second), 409, "LeaseIdMismatchWithLeaseOperation", vec![second, first]),
         (append, 412, "AppendPositionConditionNotMet", vec!["7", "ends at 0"]),
@@ -83,10 +118,18 @@ async fn refusals_say_what_was_asked_for_and_what_is_there() {
 async fn a_transaction_and_a_batch_show_what_was_refused_inside() {
     let seen = Seen::new().await;
     let cookie = seen.sign_in_here().await;
-    sent(&seen, &of(Service::Table, "POST Tables").header("Content-Type", "application/json").body("{\"TableName\":\"people\"}"), 201).await;
+    sent(
+        &seen,
+        &of(Service::Table, "POST Tables")
+            .header("Content-Type", "application/json")
+            .body("{\"TableName\":\"people\"}"),
+        201,
+    )
+    .await;
     let part = "--c\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\nPOST http://h/devstoreaccount1/people HTTP/1.1\r\nContent-Type: application/json\r\nAccept: application/json\r\n\r\n{\"PartitionKey\":\"a\",\"RowKey\":\"b\"}\r\n";
     let body = format!("--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n{part}--c--\r\n--b--\r\n");
-    let batch = || of(Service::Table, "POST $batch").header("Content-Type", "multipart/mixed; boundary=b").body(body.clone());
+    let batch =
+        || of(Service::Table, "POST $batch").header("Content-Type", "multipart/mixed; boundary=b").body(body.clone());
     sent(&seen, &batch(), 202).await;
     sent(&seen, &batch(), 202).await;
     let shown = last_refused(&seen, &cookie).await;
@@ -141,12 +184,29 @@ async fn requests_are_seen_without_their_secrets() {
         assert!(!all.contains(secret), "{secret} in {all}");
     }
     let first = &seen.view(&cookie, "requests").await["requests"][0];
-    for (name, value) in [("method", "PUT"), ("operation", "CreateContainer"), ("service", "blob"), ("client", "127.0.0.1"), ("agent", "tester/1"), ("path", "/devstoreaccount1/c?restype=container"), ("time", "2026-01-02T03:04:05.0000000Z")] {
+    for (name, value) in [
+        ("method", "PUT"),
+        ("operation", "CreateContainer"),
+        ("service", "blob"),
+        ("client", "127.0.0.1"),
+        ("agent", "tester/1"),
+        ("path", "/devstoreaccount1/c?restype=container"),
+        ("time", "2026-01-02T03:04:05.0000000Z"),
+    ] {
         assert_eq!(first[name], value, "{first}");
     }
     assert_eq!((first["status"].as_u64(), first["string_to_sign"].is_null()), (Some(201), true));
     assert_eq!(seen.view(&other, "requests").await["requests"].as_array().map(Vec::len), Some(0));
-    for wrong in ["requests?after=x", "requests?limit=-1", "requests?what=1", "leases?marker=zz", "leases?marker=62.%20", "hidden?marker=1", "hidden?queue=A%20B", "opens?x=1"] {
+    for wrong in [
+        "requests?after=x",
+        "requests?limit=-1",
+        "requests?what=1",
+        "leases?marker=zz",
+        "leases?marker=62.%20",
+        "hidden?marker=1",
+        "hidden?queue=A%20B",
+        "opens?x=1",
+    ] {
         let answer = seen.ask(&format!("GET /api/view/{wrong}"), &cookie, b"").await;
         assert_eq!(answer.status, 400, "{wrong}: {}", answer.text());
     }
@@ -157,7 +217,9 @@ async fn requests_are_seen_without_their_secrets() {
 async fn leases_are_seen() {
     let seen = Seen::new().await;
     let cookie = seen.sign_in_here().await;
-    let acquire = |request: Request, seconds: &str| request.header("x-ms-lease-action", "acquire").header("x-ms-lease-duration", seconds);
+    let acquire = |request: Request, seconds: &str| {
+        request.header("x-ms-lease-action", "acquire").header("x-ms-lease-duration", seconds)
+    };
     for name in ["c1", "c2"] {
         sent(&seen, &Request::new(&format!("PUT {name}?restype=container")), 201).await;
         for blob in ["a", "b/c"] {
@@ -172,14 +234,17 @@ async fn leases_are_seen() {
     sent(&seen, &file("PUT share?restype=share"), 201).await;
     sent(&seen, &file("PUT share/dir?restype=directory"), 201).await;
     sent(&seen, &file("PUT share/dir/Sub?restype=directory"), 201).await;
-    sent(&seen, &file("PUT share/dir/Sub/f.txt").header("x-ms-type", "file").header("x-ms-content-length", "1"), 201).await;
+    sent(&seen, &file("PUT share/dir/Sub/f.txt").header("x-ms-type", "file").header("x-ms-content-length", "1"), 201)
+        .await;
     sent(&seen, &acquire(file("PUT share/dir/Sub/f.txt?comp=lease"), "-1"), 201).await;
     sent(&seen, &acquire(file("PUT share?restype=share&comp=lease"), "-1"), 201).await;
     seen.world.clock.advance_seconds(10);
     let breaking = Request::new("PUT c2/a?comp=lease").header("x-ms-lease-action", "break");
     sent(&seen, &breaking.header("x-ms-lease-break-period", "20"), 202).await;
     let shown = seen.view(&cookie, "leases").await;
-    let row = |lease: &Value| format!("{} {} {} {}", lease["kind"], lease["name"], lease["state"], lease["seconds_left"]).replace('"', "");
+    let row = |lease: &Value| {
+        format!("{} {} {} {}", lease["kind"], lease["name"], lease["state"], lease["seconds_left"]).replace('"', "")
+    };
     let rows: Vec<String> = shown["leases"].as_array().expect("a list").iter().map(row).collect();
     assert_eq!(
         rows,
@@ -214,7 +279,8 @@ async fn a_look_at_many_leases_is_in_pages() {
             sent(&seen, &put_blob(&format!("{container}/{i:04}")), 201).await;
         }
         for i in [0, 1050, 2099] {
-            let lease = Request::new(&format!("PUT {container}/{i:04}?comp=lease")).header("x-ms-lease-action", "acquire");
+            let lease =
+                Request::new(&format!("PUT {container}/{i:04}?comp=lease")).header("x-ms-lease-action", "acquire");
             sent(&seen, &lease.header("x-ms-lease-duration", "-1"), 201).await;
             expected.push(format!("{container}/{i:04}"));
         }
@@ -223,7 +289,13 @@ async fn a_look_at_many_leases_is_in_pages() {
     loop {
         let page = seen.view(&cookie, &format!("leases?marker={marker}")).await;
         assert!(page["looked_at"].as_u64().is_some_and(|count| count <= 6000), "{page}");
-        found.extend(page["leases"].as_array().expect("a list").iter().map(|lease| lease["name"].as_str().unwrap_or_default().to_string()));
+        found.extend(
+            page["leases"]
+                .as_array()
+                .expect("a list")
+                .iter()
+                .map(|lease| lease["name"].as_str().unwrap_or_default().to_string()),
+        );
         pages += 1;
         match page["next"].as_str() {
             Some(next) => marker = next.to_string(),
@@ -240,7 +312,8 @@ async fn hidden_messages_are_seen() {
     let seen = Seen::new().await;
     let cookie = seen.sign_in_here().await;
     let put = |queue: &str| {
-        of(Service::Queue, &format!("POST {queue}/messages")).body("<QueueMessage><MessageText>eA==</MessageText></QueueMessage>")
+        of(Service::Queue, &format!("POST {queue}/messages"))
+            .body("<QueueMessage><MessageText>eA==</MessageText></QueueMessage>")
     };
     for queue in ["jobs", "mail"] {
         sent(&seen, &of(Service::Queue, &format!("PUT {queue}")), 201).await;
@@ -249,11 +322,17 @@ async fn hidden_messages_are_seen() {
     }
     sent(&seen, &of(Service::Queue, "GET jobs/messages").parameter("visibilitytimeout", "30"), 200).await;
     let shown = seen.view(&cookie, "hidden").await;
-    let row = |message: &Value| format!("{} {} {}", message["queue"], message["visible"], message["dequeue_count"]).replace('"', "");
+    let row = |message: &Value| {
+        format!("{} {} {}", message["queue"], message["visible"], message["dequeue_count"]).replace('"', "")
+    };
     let rows = |shown: &Value| shown["messages"].as_array().expect("a list").iter().map(row).collect::<Vec<_>>();
     assert_eq!(
         rows(&shown),
-        ["jobs 2026-01-02T03:04:35.0000000Z 1", "jobs 2026-01-02T03:05:45.0000000Z 0", "mail 2026-01-02T03:05:45.0000000Z 0"]
+        [
+            "jobs 2026-01-02T03:04:35.0000000Z 1",
+            "jobs 2026-01-02T03:05:45.0000000Z 0",
+            "mail 2026-01-02T03:05:45.0000000Z 0"
+        ]
     );
     assert!(!shown.to_string().contains("eA=="), "no text is shown");
     assert_eq!(rows(&seen.view(&cookie, "hidden?queue=mail").await).len(), 1);
@@ -304,7 +383,11 @@ async fn open_files_are_seen_and_named_in_refusals() {
         above: vec![FileId::ROOT],
         claim: Claim { access: Access { read: true, write: true, delete: false }, share: ShareMode::NONE },
         mask: 3,
-        caching: CachingWanted::Lease { key: LeaseKey { client: [1; 16], key: [2; 16] }, rights: Rights::RW, epoch: None },
+        caching: CachingWanted::Lease {
+            key: LeaseKey { client: [1; 16], key: [2; 16] },
+            rights: Rights::RW,
+            epoch: None,
+        },
         is_new: false,
         overwrites: false,
         deletes_on_close: false,
@@ -319,12 +402,22 @@ async fn open_files_are_seen_and_named_in_refusals() {
     shell.open_files.lock(&group, handle, &[(ByteRange { offset: 2, length: 3 }, LockKind::Exclusive)]).expect("free");
     let shown = seen.view(&cookie, "opens").await;
     let open = &shown["opens"][0];
-    for (name, value) in [("share", "share"), ("path", "f"), ("client", "192.0.2.1:5000"), ("access", "read, write"), ("sharing", "nothing"), ("caching", "lease RW")] {
+    for (name, value) in [
+        ("share", "share"),
+        ("path", "f"),
+        ("client", "192.0.2.1:5000"),
+        ("access", "read, write"),
+        ("sharing", "none"),
+        ("caching", "lease RW"),
+    ] {
         assert_eq!(open[name], value, "{open}");
     }
     assert_eq!((open["directory"].as_bool(), open["delete_pending"].as_bool()), (Some(false), Some(false)));
     assert_eq!(open["locks"], serde_json::json!([{ "offset": 2, "length": 3, "exclusive": true }]));
-    assert_eq!((shown["truncated"].as_bool(), open["handle"].as_u64()), (Some(false), Some(handle.0)));
+    assert_eq!(
+        (shown["truncated"].as_bool(), open["handle"].as_str()),
+        (Some(false), Some(handle.0.to_string().as_str()))
+    );
     sent(&seen, &file("DELETE share/f"), 409).await;
     let shown = last_refused(&seen, &cookie).await;
     assert_eq!((shown["code"].as_str(), shown["operation"].as_str()), (Some("SharingViolation"), Some("DeleteFile")));

@@ -42,5 +42,5 @@ mod xml;
 
 pub use app::{AccountsSource, App};
 pub use auth::on_behalf::OnBehalf;
-pub use query::percent_decode;
 pub use listen::{Doors, Host, ListenError, Listener, Served, ServiceConnection, Services};
+pub use query::percent_decode;

@@ -96,7 +96,10 @@ impl fmt::Display for ListenError {
         let name = self.name;
         write!(f, "cannot listen on {} for the {name} service: {}", self.address, self.source)?;
         if self.source.kind() == io::ErrorKind::AddrInUse {
-            write!(f, " (another program has the port; choose another with --{name}-port, 0 for any free one, `off` for none)")?;
+            write!(
+                f,
+                " (another program has the port; choose another with --{name}-port, 0 for any free one, `off` for none)"
+            )?;
         }
         Ok(())
     }

@@ -51,7 +51,8 @@ pub struct Appended {
 
 /// The condition on the position does not hold.
 pub(super) fn position_refused(position: u64, head: &BlobHead) -> Refusal {
-    let there = format!("x-ms-blob-condition-appendpos: {position} was asked for; the blob ends at {}.", head.content_bytes);
+    let there =
+        format!("x-ms-blob-condition-appendpos: {position} was asked for; the blob ends at {}.", head.content_bytes);
     ErrorCode::AppendPositionConditionNotMet.because(there)
 }
 
@@ -79,7 +80,10 @@ impl Command for AppendBlock {
         }
         let after = head.content_bytes.saturating_add(self.content.bytes());
         if self.bytes_max.is_some_and(|bytes_max| after > bytes_max) {
-            let there = format!("The blob has {} bytes and would have {after}, more than the request allows.", head.content_bytes);
+            let there = format!(
+                "The blob has {} bytes and would have {after}, more than the request allows.",
+                head.content_bytes
+            );
             return Err(ErrorCode::MaxBlobSizeConditionNotMet.because(there));
         }
         if blocks as usize >= BLOCKS_MAX {

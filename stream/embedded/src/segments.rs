@@ -126,9 +126,10 @@ impl Segments {
     pub fn totals(&self) -> (u64, u64, u64) {
         let state = self.lock();
         let dead = |known: &Known| known.dead.iter().map(|(start, end)| end - start).sum::<u64>();
-        state.known.values().fold((0, 0, 0), |(count, used, lost), known| {
-            (count + 1, used + known.used, lost + dead(known))
-        })
+        state
+            .known
+            .values()
+            .fold((0, 0, 0), |(count, used, lost), known| (count + 1, used + known.used, lost + dead(known)))
     }
 
     pub fn can_punch(&self) -> bool {

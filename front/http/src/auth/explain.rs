@@ -163,7 +163,12 @@ mod tests {
     #[test]
     fn tokens_in_words() {
         check(Service::Blob, "cont/b", "", &["no credential"]);
-        check(Service::Blob, "cont/b", "\nAuthorization: SharedKey a:c2VjcmV0", &["signed with an account key", "/devstoreaccount1/devstoreaccount1/cont/b"]);
+        check(
+            Service::Blob,
+            "cont/b",
+            "\nAuthorization: SharedKey a:c2VjcmV0",
+            &["signed with an account key", "/devstoreaccount1/devstoreaccount1/cont/b"],
+        );
         check(Service::Blob, "cont/b", "\nAuthorization: Bearer c2VjcmV0", &["a bearer token"]);
         check(Service::Blob, "cont/b", "\nAuthorization: Basic c2VjcmV0", &["no known scheme"]);
         check(
