@@ -155,9 +155,11 @@ impl Subject {
                 let mut command = places.lazuli_command();
                 command.arg("serve").arg("--data").arg(directory).args(["--host", "127.0.0.1"]);
                 command.args(["--durability", "full", &format!("--{service}-port"), &port.to_string()]);
-                for other in ["blob", "queue", "table", "file", "console"].into_iter().filter(|o| *o != service) {
+                for other in ["blob", "queue", "table", "file"].into_iter().filter(|o| *o != service) {
                     command.args([&format!("--{other}-port"), "off"]);
                 }
+                // As it is run as a rule: every request is counted and the last ones are kept.
+                command.args(["--console-port", "0"]);
                 match serves {
                     Serves::Smb => {
                         command.args(["--smb-port", &smb::PORT.to_string(), "--smb-encryption", "offered"]);

@@ -272,6 +272,7 @@ fn after_a_failed_sync_nothing_is_accepted_until_reopened() {
     runtime.block_on(async {
         let first = write(&engine, &body(1, 5000)).await;
         commit(&engine, "p", [put("a", "1", vec![ExtentSlice::whole(first.extent())])]).await;
+        engine.check().expect("nothing is wrong yet");
         disk.0.fail_syncs.store(true, Ordering::SeqCst);
         let second = write(&engine, &body(2, 5000)).await;
         let named = batch([put("b", "1", vec![ExtentSlice::whole(second.extent())])]);
@@ -285,6 +286,7 @@ fn after_a_failed_sync_nothing_is_accepted_until_reopened() {
                 "{outcome:?}"
             );
         }
+        assert!(matches!(engine.check(), Err(Fault::Stopped { .. })), "whoever asks is told");
         assert!(matches!(engine.fence(&partition("p").group).await, Err(Fault::Stopped { .. })));
         let written = engine.write_extent(&mut Whole(body(3, 10)), 10).await;
         assert!(matches!(written, Err(ExtentError::Fault(Fault::Stopped { .. }))));
@@ -468,6 +470,10 @@ fn buffered_commits_sync_nothing_and_share_the_next_sync() {
         commit_number(&engine, 50, Buffered).await.expect("committed");
         commit(&engine, "p", [put("k", "v", vec![])]).await;
         assert_eq!(counts(), (2, 2), "a synced commit takes what is buffered along");
+        let measures = engine.measures();
+        let counted = [measures.segment_syncs, measures.commits, measures.group_sizes].map(|of| of.read().1);
+        assert_eq!(counted, [2, 2, 2], "each is measured");
+        assert!(measures.segments == 1 && measures.segment_bytes > 0 && measures.free_bytes > 0);
     });
 }
 
