@@ -10,7 +10,7 @@ import server
 
 @pytest.mark.skipif(server.kind() != "lazuli", reason="about our own program")
 def test_started_without_a_data_directory(tmp_path):
-    ports = [f"--{service}-port=0" for service in ("blob", "queue", "table", "file")]
+    ports = [f"--{service}-port=0" for service in ("blob", "queue", "table", "file", "console")]
     binary = os.environ.get("LAZULI_BIN") or str(server.TARGET / "release" / "lazuli")
     process = subprocess.Popen([binary, *ports], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
     try:
