@@ -37,6 +37,7 @@ READY = {
     "azurite": re.compile(r"Table service (is )?successfully listen", re.IGNORECASE),  # the last of its three
 }
 SERVICES = ["blob", "queue", "table", "file"]
+NOT_SERVED = ["console"]
 # Said at log level debug for each request that succeeded.
 ANSWERED = re.compile(r'DEBUG .*: answered .*operation=(\w+) status=(\d+) client="(.*)"$')
 
@@ -138,10 +139,8 @@ class Server:
                 command += [f"--{service}Host", "127.0.0.1", f"--{service}Port", str(port)]
             return command + (["--cert", str(self.tls[0]), "--key", str(self.tls[1])] if self.tls else [])
         command = [binary(), "serve", *self.storage(), "--host", "127.0.0.1"]
-        for service in SERVICES:
+        for service in SERVICES + NOT_SERVED:
             command += [f"--{service}-port", str(self.ports.get(service, "off"))]
-        # Any free one: it is on as a rule, and watches every request.
-        command += ["--console-port", "0"]
         command += ["--smb-port", str(self.smb_port)]
         if os.environ.get("LAZULI_TRIED"):
             command += ["--log", "debug"]
