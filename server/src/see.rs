@@ -74,9 +74,9 @@ impl Program for Around {
         ];
         for (inside, refused, of) in kinds {
             text.begin(inside);
-            doors.iter().for_each(|(name, doors)| text.line(&[("door", name)], of(doors).counts().0));
+            doors.into_iter().for_each(|(name, doors)| text.line(&[("door", name)], of(doors).counts().0));
             text.begin(refused);
-            doors.iter().for_each(|(name, doors)| text.line(&[("door", name)], of(doors).counts().1));
+            doors.into_iter().for_each(|(name, doors)| text.line(&[("door", name)], of(doors).counts().1));
         }
         if let Some(engine) = &self.engine {
             let measures = engine.measures();
