@@ -291,7 +291,7 @@ mod tests {
             began: when,
             ticks: 12_345,
             service: Service::Blob,
-            operation: Some(OperationId::PutBlob),
+            operation: Some(OperationId::PutBlockBlob),
             account: Some(account),
             head: Some(head),
             client: Some(IpAddr::from([127, 0, 0, 1])),

@@ -77,8 +77,8 @@ async fn requests_are_counted() {
             .copied()
     };
     for (operation, status, count) in [
-        ("PutBlob", 201, 3.0),
-        ("PutBlob", 412, 1.0),
+        ("PutBlockBlob", 201, 3.0),
+        ("PutBlockBlob", 412, 1.0),
         ("GetBlob", 200, 1.0),
         ("GetBlob", 404, 1.0),
         ("GetBlob", 403, 1.0),
@@ -88,9 +88,9 @@ async fn requests_are_counted() {
         assert_eq!(requests(operation, status), Some(count), "{operation} {status}");
     }
     for (series, value) in [
-        ("lazuli_request_bytes_total{service=\"blob\",operation=\"PutBlob\"}", 15.0),
-        ("lazuli_request_duration_seconds_count{service=\"blob\",operation=\"PutBlob\"}", 4.0),
-        ("lazuli_request_duration_seconds_bucket{service=\"blob\",operation=\"PutBlob\",le=\"+Inf\"}", 4.0),
+        ("lazuli_request_bytes_total{service=\"blob\",operation=\"PutBlockBlob\"}", 15.0),
+        ("lazuli_request_duration_seconds_count{service=\"blob\",operation=\"PutBlockBlob\"}", 4.0),
+        ("lazuli_request_duration_seconds_bucket{service=\"blob\",operation=\"PutBlockBlob\",le=\"+Inf\"}", 4.0),
         ("lazuli_errors_total{service=\"blob\",code=\"ConditionNotMet\"}", 1.0),
         ("lazuli_errors_total{service=\"blob\",code=\"AuthenticationFailed\"}", 1.0),
         ("lazuli_conflicts_total{service=\"blob\"}", 1.0),
