@@ -1,0 +1,109 @@
+// A list as a table whose rows are walked with the arrow keys or j and k, opened with Enter and, where rows can be
+// chosen, chosen with the space bar. One row at a time is a stop of the Tab key, and what is inside that row after it.
+import { fill, h } from "../dom.js";
+
+// columns: {name, cell(row), class}; open(row): an address, or a function that opens it; choose: called with the chosen rows.
+export function grid({ label, columns, open, choose, empty = "Nothing here.", classes }) {
+    let rows = [];
+    const chosen = new Set();
+    const body = h("tbody");
+    const all = choose && h("input", { type: "checkbox", "aria-label": "Choose all", onchange: () => chooseAll(all.checked) });
+    const head = h("tr", {}, choose && h("th", { class: "tick" }, all), columns.map((one) => h("th", { scope: "col", class: one.class }, one.name)));
+    const table = h("table", { class: "grid", "aria-label": label }, h("thead", {}, head), body);
+    const none = h("p", { class: "empty", hidden: true }, empty);
+    const element = h("div", { class: "scroll" }, table, none);
+
+    function line(row) {
+        const tick = choose && h("input", { type: "checkbox", tabindex: "-1", "aria-label": `Choose ${row.name ?? "this row"}`, onchange: () => toggle(row, tick.checked) });
+        const made = h("tr", { tabindex: "-1", class: classes?.(row) },
+            choose && h("td", { class: "tick" }, tick),
+            columns.map((one) => h("td", { class: one.class }, one.cell(row))));
+        made.addEventListener("focus", () => stop(made));
+        if (open) {
+            made.classList.add("opens");
+            made.addEventListener("click", (event) => {
+                if (!event.target.closest("a, button, input, select")) enter(row);
+            });
+        }
+        lines.set(made, { row, tick });
+        return made;
+    }
+    const lines = new WeakMap();
+
+    const enter = (row) => {
+        const to = open(row);
+        if (typeof to === "string") location.hash = to;
+        else to?.();
+    };
+    const stop = (made) => {
+        for (const other of body.children) other.tabIndex = -1;
+        if (made) made.tabIndex = 0;
+    };
+    const toggle = (row, on) => {
+        chosen[on ? "add" : "delete"](row);
+        told();
+    };
+    const chooseAll = (on) => {
+        chosen.clear();
+        for (const made of body.children) {
+            const { row, tick } = lines.get(made);
+            tick.checked = on;
+            if (on) chosen.add(row);
+        }
+        told();
+    };
+    const told = () => {
+        all.checked = chosen.size > 0 && chosen.size === rows.length;
+        all.indeterminate = chosen.size > 0 && chosen.size < rows.length;
+        choose([...chosen]);
+    };
+
+    body.addEventListener("keydown", (event) => {
+        const made = event.target.closest("tr");
+        if (!made || event.ctrlKey || event.metaKey || event.altKey) return;
+        if (event.target !== made && event.target.matches("input, select, textarea")) return;
+        const { row, tick } = lines.get(made);
+        if (event.key === "Enter" && event.target === made && open) enter(row);
+        else if (event.key === " " && tick) tick.click();
+        else return;
+        event.preventDefault();
+    });
+
+    const settle = () => {
+        none.hidden = rows.length > 0;
+        table.hidden = rows.length === 0;
+        if (![...body.children].some((made) => made.tabIndex === 0)) stop(body.firstElementChild);
+    };
+
+    return {
+        element,
+        get rows() {
+            return rows;
+        },
+        set(next) {
+            const at = [...body.children].indexOf(document.activeElement);
+            rows = [...next];
+            chosen.clear();
+            fill(body, rows.map(line));
+            settle();
+            if (choose) told();
+            if (at >= 0) body.children[Math.min(at, body.children.length - 1)]?.focus();
+        },
+        add(more) {
+            rows.push(...more);
+            body.append(...more.map(line));
+            settle();
+            if (choose) told();
+        },
+    };
+}
+
+// One step down or up in the list that has the focus, or into the first list of the page.
+export function step(by) {
+    const now = document.activeElement?.closest(".grid tbody tr");
+    if (!now) {
+        document.querySelector(".grid tbody tr[tabindex='0']")?.focus();
+        return;
+    }
+    (by > 0 ? now.nextElementSibling : now.previousElementSibling)?.focus();
+}
