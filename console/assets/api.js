@@ -149,8 +149,12 @@ export async function view(word, question = {}, signal) {
     return (await call("GET", `/api/view/${word}${search ? `?${search}` : ""}`, { signal })).json();
 }
 
-// The headers of an answer that tell properties, by their names without the prefix.
-export const properties = (answer) => Object.fromEntries(answer.headers.entries());
+// The headers of an answer that tell properties. What a browser would act upon comes under names of the console's own.
+export function properties(answer) {
+    const all = Object.fromEntries(answer.headers.entries());
+    for (const name of ["content-type", "content-disposition", "cache-control"]) all[name] = all[`x-lazuli-${name}`];
+    return all;
+}
 
 export function metadata(answer) {
     const pairs = [...answer.headers.entries()].filter(([name]) => name.startsWith("x-ms-meta-"));

@@ -28,6 +28,7 @@ export async function files(page, share) {
             show();
         }),
         button("Open handles", () => handlesOf(share, path, page.signal)),
+        !snapshot && button("Snapshot", () => attempt("No snapshot was made.", () => service.snapshotShare(share), "Snapshot of the share made.")),
         !snapshot && button("New directory", async () => {
             const done = await form("New directory", [{ name: "name", label: "Name", required: true }], async ({ name }) => {
                 await service.createDirectory(share, inside(name));

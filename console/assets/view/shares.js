@@ -48,8 +48,7 @@ export async function shares(page) {
                 { name: "Modified", class: "fixed wide", cell: (row) => when(row["Last-Modified"]) },
                 { name: "", class: "end", cell: (row) => (row.deleted
                     ? button("Restore", () => act(row, "restored", () => service.undeleteShare(row.name, row.version)), { class: "quiet" })
-                    : [!row.snapshot && button("Snapshot", () => act(row, "kept as a snapshot", () => service.snapshotShare(row.name)), { class: "quiet wide", "aria-label": `Snapshot of ${row.name}` }),
-                        button("Delete", () => remove(row), { class: "quiet", "aria-label": `Delete ${row.name}` })]) },
+                    : button("Delete", () => remove(row), { class: "quiet", "aria-label": `Delete ${row.name}` })) },
             ],
         });
         page.show(element);
