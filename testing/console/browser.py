@@ -19,7 +19,8 @@ import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
-SECONDS_MAX = 20
+# Long enough for a busy machine: nothing waits that long unless it fails.
+SECONDS_MAX = float(os.environ.get("LAZULI_BROWSER_SECONDS", 20))
 
 FLAGS = [
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update",
@@ -58,7 +59,7 @@ class Browser:
         os.close(to_browser)
         os.close(from_browser)
         self._numbers, self._lock = 0, threading.Lock()
-        self._answers, self._listeners = {}, {}
+        self._answers, self._listeners, self.downloads = {}, {}, {}
         threading.Thread(target=self._listen, daemon=True).start()
 
     def _listen(self):
@@ -68,10 +69,17 @@ class Browser:
             for message in map(json.loads, messages):
                 if "id" in message:
                     self._answers[message["id"]].put(message)
-                elif listener := self._listeners.get(message.get("sessionId")):
+                elif listener := self._listeners.get(message.get("sessionId"), self._heard):
                     listener(message["method"], message["params"])
         for waiting in self._answers.values():
             waiting.put({"error": {"message": "the browser ended"}})
+
+    def _heard(self, method, params):
+        """Downloads are the browser's and not a tab's."""
+        if method == "Browser.downloadWillBegin":
+            self.downloads[params["guid"]] = [params["suggestedFilename"], None]
+        elif method == "Browser.downloadProgress" and params["state"] != "inProgress" and params["guid"] in self.downloads:
+            self.downloads[params["guid"]][1] = params["state"]
 
     def call(self, method, session=None, **params):
         answer = queue.Queue()
@@ -112,7 +120,7 @@ class Browser:
 class Page:
     def __init__(self, browser, context, session, origin, width=1280, height=900, dark=False, touch=False):
         self.browser, self.context, self.session, self.origin = browser, context, session, origin
-        self.complaints, self.requests, self.downloads = [], [], {}
+        self.complaints, self.requests = [], []
         # What a test provokes on purpose, by a part of its text.
         self.forgiven = []
         browser._listeners[session] = self._heard
@@ -144,10 +152,6 @@ class Page:
             own = url.startswith(self.origin + "/") or scheme in ("blob", "data", "about")
             if not own:
                 self.complaints.append(f"request to another origin: {url}")
-        elif method == "Page.downloadWillBegin":
-            self.downloads[params["guid"]] = [params["suggestedFilename"], None]
-        elif method == "Page.downloadProgress" and params["state"] != "inProgress" and params["guid"] in self.downloads:
-            self.downloads[params["guid"]][1] = params["state"]
 
     def judge(self):
         """Nothing was logged, stopped by the policy or asked of another origin."""
@@ -280,7 +284,7 @@ class Page:
 
     def downloaded(self, directory, name):
         """The bytes of a download that ended."""
-        self.wait(lambda: any(one == [name, "completed"] for one in self.downloads.values()), f"the download of {name}")
+        self.wait(lambda: any(one == [name, "completed"] for one in self.browser.downloads.values()), f"the download of {name}")
         return (Path(directory) / name).read_bytes()
 
     def picture(self, path):

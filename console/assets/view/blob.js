@@ -94,29 +94,33 @@ export async function blob(page, container, name) {
         }
     }
 
-    const metadata = () => pairsEditor({
-        what: "Metadata", readonly: past,
-        read: async () => {
-            const now = past ? { metadata: found.metadata } : await service.blobMetadata(container, name, signal);
-            return { pairs: now.metadata, etag: now.etag };
-        },
-        write: (pairs, etag) => service.setBlobMetadata(container, name, pairs, etag),
-    });
+    function metadata() {
+        return pairsEditor({
+            what: "Metadata", readonly: past,
+            read: async () => {
+                const now = past ? { metadata: found.metadata } : await service.blobMetadata(container, name, signal);
+                return { pairs: now.metadata, etag: now.etag };
+            },
+            write: (pairs, etag) => service.setBlobMetadata(container, name, pairs, etag),
+        });
+    }
 
     // Tags have no ETag and do not change the blob's. That they are still what was read is said as a condition on them;
     // a tag that was added meanwhile is beyond such a condition, and looked for first.
-    const tags = () => pairsEditor({
-        what: "Tags", nameLabel: "Key", readonly: Boolean(which.snapshot),
-        read: async () => {
-            const pairs = await service.tags(container, name, which, signal);
-            return { pairs, etag: pairs };
-        },
-        write: async (pairs, before) => {
-            const now = await service.tags(container, name, which, signal);
-            if (!same(before, now)) throw new Refusal({ status: 412, code: "ConditionNotMet", message: "The tags were changed meanwhile." });
-            await service.setTags(container, name, pairs, { "x-ms-if-tags": unchanged(before) });
-        },
-    });
+    function tags() {
+        return pairsEditor({
+            what: "Tags", nameLabel: "Key", readonly: Boolean(which.snapshot),
+            read: async () => {
+                const pairs = await service.tags(container, name, which, signal);
+                return { pairs, etag: pairs };
+            },
+            write: async (pairs, before) => {
+                const now = await service.tags(container, name, which, signal);
+                if (!same(before, now)) throw new Refusal({ status: 412, code: "ConditionNotMet", message: "The tags were changed meanwhile." });
+                await service.setTags(container, name, pairs, { "x-ms-if-tags": unchanged(before) });
+            },
+        });
+    }
 
     async function history() {
         const rows = await everythingNamed(container, name, signal);
