@@ -1,9 +1,9 @@
 // The start of the console: the session, the frame around every page, the routes, the keys.
-import { session, signOut, signedOut } from "./api.js";
+import { Refusal, session, signOut, signedOut } from "./api.js";
 import { button, fill, h } from "./dom.js";
 import { follow, here } from "./router.js";
 import { listenToKeys, showKeys } from "./keys.js";
-import { refusalText } from "./widget/notice.js";
+import { problem, refusalText } from "./widget/notice.js";
 import { signInPage } from "./view/sign-in.js";
 import { overview } from "./view/overview.js";
 import { containers } from "./view/containers.js";
@@ -153,6 +153,12 @@ function enter(session) {
 // A session ends on its own after a while, or when its key is rotated away; the address stays.
 signedOut(() => signedIn && welcome({ why: "Your session ended. Sign in again; you will be back where you were." }));
 listenToKeys(() => signedIn !== null);
+// What a page left behind when it was left, and refusals that nobody waited for: said, not logged.
+addEventListener("unhandledrejection", (event) => {
+    if (!(event.reason instanceof Refusal) && event.reason?.name !== "AbortError") return;
+    event.preventDefault();
+    if (signedIn) problem(event.reason);
+});
 
 try {
     const { session: found, development } = await session();

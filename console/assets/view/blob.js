@@ -101,7 +101,7 @@ export async function blob(page, container, name) {
                 const now = past ? { metadata: found.metadata } : await service.blobMetadata(container, name, signal);
                 return { pairs: now.metadata, etag: now.etag };
             },
-            write: (pairs, etag) => service.setBlobMetadata(container, name, pairs, etag),
+            write: async (pairs, etag) => (await service.setBlobMetadata(container, name, pairs, etag)).headers.get("ETag"),
         });
     }
 
@@ -118,6 +118,7 @@ export async function blob(page, container, name) {
                 const now = await service.tags(container, name, which, signal);
                 if (!same(before, now)) throw new Refusal({ status: 412, code: "ConditionNotMet", message: "The tags were changed meanwhile." });
                 await service.setTags(container, name, pairs, { "x-ms-if-tags": unchanged(before) });
+                return pairs;
             },
         });
     }

@@ -2,7 +2,7 @@
 // hidden until when, and every write that was refused, as it happens.
 import { view } from "../api.js";
 import { button, fill, h } from "../dom.js";
-import { plural, when } from "../format.js";
+import { when } from "../format.js";
 import { link } from "../router.js";
 import * as blobs from "../service/blob.js";
 import * as shares from "../service/file.js";
@@ -70,7 +70,7 @@ function panel(title, list, fetchRows) {
                 if (now === last) return;
                 last = now;
                 list.set(rows);
-                fill(count, rows.length > 0 && `${plural(rows.length, "")}${more ? " and more" : ""}`.trim());
+                fill(count, rows.length > 0 && `${rows.length}${more ? " and more" : ""}`);
                 fill(body, list.element);
             } catch (error) {
                 last = undefined;

@@ -9,7 +9,7 @@ export function facts(entries) {
     return h("dl", { class: "facts" }, rows.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
 }
 
-// read() gives {pairs, etag}; write(pairs, etag) is refused with 412 when somebody else was faster.
+// read() gives {pairs, etag}; write(pairs, etag) gives the next etag, or is refused with 412 when somebody else was faster.
 export async function pairsEditor({ what, nameLabel = "Name", read, write, readonly }) {
     let { pairs: before, etag } = await read();
     const body = h("tbody"), table = h("table", { class: "pairs" }, h("thead", {}, h("tr", {}, h("th", {}, nameLabel), h("th", {}, "Value"), h("th"))), body);
@@ -28,9 +28,9 @@ export async function pairsEditor({ what, nameLabel = "Name", read, write, reado
         const mine = typed();
         for (;;) {
             try {
-                await write(mine, etag);
-                done(`${what} saved.`);
-                return reload();
+                etag = await write(mine, etag);
+                before = mine;
+                return done(`${what} saved.`);
             } catch (error) {
                 if (error.status !== 412 || error.code?.startsWith("LeaseId")) return problem(error, `${what} not saved.`);
                 const now = await read();
