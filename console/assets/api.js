@@ -17,6 +17,7 @@ export class Refusal extends Error {
 }
 
 let account = "";
+let endpoints = {};
 let onSignedOut = () => {};
 
 export const signedOut = (call) => {
@@ -30,8 +31,7 @@ export async function session() {
     const answer = await fetch("/api/session", { headers: OURS });
     const said = await json(answer);
     if (answer.ok) {
-        account = said.account;
-        return { session: said };
+        return { session: entered(said) };
     }
     return { session: null, development: said.development };
 }
@@ -40,10 +40,16 @@ export async function signIn(name, key) {
     const headers = { ...OURS, "Content-Type": "application/json" };
     const answer = await fetch("/api/sign-in", { method: "POST", headers, body: JSON.stringify({ account: name, key }) });
     if (!answer.ok) throw refusal(answer.status, answer.headers, await answer.text());
-    const said = await answer.json();
-    account = said.account;
-    return said;
+    return entered(await answer.json());
 }
+
+function entered(session) {
+    ({ account, endpoints = {} } = session);
+    return session;
+}
+
+// Where clients find a service of the account, by the server's own account of it.
+export const endpointOf = (service) => endpoints[service];
 
 export const signOut = () => fetch("/api/sign-out", { method: "POST", headers: OURS });
 
@@ -59,6 +65,8 @@ async function json(answer) {
 
 // Where something of a service is. The parts of the path are encoded whole: a browser resolves "..", but not "..%2F".
 export function address(service, parts, question = {}) {
+    // These two it would resolve even so. No service has anything of such a name.
+    if (parts.some((part) => part === "." || part === "..")) throw new Refusal({ code: "InvalidUri", message: "Nothing can be called . or .." });
     const path = [account, ...parts].map((part) => encodeURIComponent(part)).join("/");
     const asked = Object.entries(question).filter(([, value]) => value !== undefined && value !== null && value !== "");
     // Spaces as %20: a plus sign is a plus sign to a storage service.

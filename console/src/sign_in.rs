@@ -1,11 +1,13 @@
 //! Coming in and going out.
 
+use std::net::SocketAddr;
+
 use contract::Service;
 use env::Timestamp;
 use http::account::DEVELOPMENT_ACCOUNT;
 use http::wire::{Body, Head, Response};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use crate::sessions::Visitor;
 use crate::{Guest, answers};
@@ -117,6 +119,11 @@ impl Guest {
         let (account, console) = (&visitor.account, &self.console);
         let is_served = |service: &Service| console.services.iter().any(|(served, _)| served == service);
         let services: Vec<&str> = Service::ALL.into_iter().filter(is_served).map(Service::name).collect();
+        let scheme = if self.tls { "https" } else { "http" };
+        let endpoint = |(service, address): &(Service, SocketAddr)| {
+            (service.name().to_string(), json!(format!("{scheme}://{address}/{}", account.name.as_str())))
+        };
+        let endpoints: Map<String, Value> = console.services.iter().map(endpoint).collect();
         answers::json(
             200,
             &json!({
@@ -124,6 +131,7 @@ impl Guest {
                 "development": account.name.as_str() == DEVELOPMENT_ACCOUNT && account.is_published(),
                 "version": env!("CARGO_PKG_VERSION"),
                 "services": services,
+                "endpoints": endpoints,
                 "smb": console.has_smb,
                 "expires": visitor.expires.iso8601(),
             }),

@@ -1,5 +1,5 @@
 // The Blob service, as far as the console asks it: containers, blobs, what they were, their tags and leases.
-import { address, call, callXml, metadata, metadataHeaders, properties } from "../api.js";
+import { address, call, callXml, endpointOf, metadata, metadataHeaders, properties } from "../api.js";
 import * as xml from "../xml.js";
 
 export const PAGE = 200;
@@ -107,10 +107,11 @@ export const undeleteBlob = (container, blob) => call("PUT", at(container, blob,
 
 export const snapshotBlob = (container, blob) => call("PUT", at(container, blob, { comp: "snapshot" }));
 
-// A snapshot or version becomes the blob again: a copy onto its own name. The source is named as the service itself would be asked.
+// A snapshot or version becomes the blob again: a copy onto its own name. The source is named as a client would name it.
 export function promote(container, blob, which) {
-    const source = new URL(at(container, blob, asked(which)).replace(/^\/api\/blob/, ""), location.href).href;
-    return call("PUT", at(container, blob), { headers: { "x-ms-copy-source": source } });
+    const path = [container, blob].map(encodeURIComponent).join("/");
+    const part = which.snapshot ? `snapshot=${encodeURIComponent(which.snapshot)}` : `versionid=${encodeURIComponent(which.version)}`;
+    return call("PUT", at(container, blob), { headers: { "x-ms-copy-source": `${endpointOf("blob")}/${path}?${part}` } });
 }
 
 export const breakLease = (container, blob) => {

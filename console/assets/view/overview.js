@@ -32,10 +32,10 @@ export async function overview(page) {
         h("div", { class: "columns" },
             h("section", { class: "box" }, h("h2", {}, "Refused lately ", h("a", { href: "#/concurrency", class: "small" }, "all of it")), await refused(page)),
             h("section", { class: "box" }, h("h2", {}, "This server"), facts([
-                ["Account", session.account],
-                ["Key", session.development ? "the published one of development" : "of your own"],
                 ["Lazuli", session.version],
-                ["Services", [...session.services, session.smb && "SMB"].filter(Boolean).join(", ")],
+                ["Key", session.development ? "the published one of development" : "your own"],
+                ...Object.entries(session.endpoints ?? {}).map(([service, url]) => [service, h("code", {}, url)]),
+                ["SMB", session.smb ? "served" : "not served"],
                 ["Session until", when(session.expires)],
             ]))));
 }

@@ -37,7 +37,6 @@ READY = {
     "azurite": re.compile(r"Table service (is )?successfully listen", re.IGNORECASE),  # the last of its three
 }
 SERVICES = ["blob", "queue", "table", "file"]
-NOT_SERVED = ["console"]
 # Said at log level debug for each request that succeeded.
 ANSWERED = re.compile(r'DEBUG .*: answered .*operation=(\w+) status=(\d+) client="(.*)"$')
 
@@ -86,11 +85,12 @@ class StartFailed(Exception):
 class Server:
     """One running server. A context manager: leaving it stops the process and removes a data directory of its own."""
 
-    def __init__(self, data=None, ports=None, tls=None, extra=(), memory_max_bytes=None, environment=None):
+    def __init__(self, data=None, ports=None, tls=None, extra=(), memory_max_bytes=None, environment=None, console=False):
         self.kind = kind()
         self.own_data = data is None
         self.data = Path(data) if data else Path(tempfile.mkdtemp(prefix="server-", dir=data_root()))
         self.given_ports = dict(ports or {})
+        self.has_console = console
         self.choose_ports()
         self.tls = tls
         self.extra = list(extra)
@@ -106,6 +106,7 @@ class Server:
         services = SERVICES if self.kind == "lazuli" else SERVICES[:3]
         self.ports = {service: self.given_ports.get(service) or free_port() for service in services}
         self.smb_port = free_port()
+        self.console_port = free_port() if self.has_console else None
 
     @property
     def port(self):
@@ -117,6 +118,11 @@ class Server:
 
     def endpoint_of(self, service):
         return f"{'https' if self.tls else 'http'}://127.0.0.1:{self.ports[service]}/{ACCOUNT}"
+
+    @property
+    def console(self):
+        """Its origin."""
+        return f"{'https' if self.tls else 'http'}://127.0.0.1:{self.console_port}"
 
     @property
     def queue_endpoint(self):
@@ -139,9 +145,9 @@ class Server:
                 command += [f"--{service}Host", "127.0.0.1", f"--{service}Port", str(port)]
             return command + (["--cert", str(self.tls[0]), "--key", str(self.tls[1])] if self.tls else [])
         command = [binary(), "serve", *self.storage(), "--host", "127.0.0.1"]
-        for service in SERVICES + NOT_SERVED:
+        for service in SERVICES:
             command += [f"--{service}-port", str(self.ports.get(service, "off"))]
-        command += ["--smb-port", str(self.smb_port)]
+        command += ["--smb-port", str(self.smb_port), "--console-port", str(self.console_port or "off")]
         if os.environ.get("LAZULI_TRIED"):
             command += ["--log", "debug"]
         if self.tls:
