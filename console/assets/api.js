@@ -68,10 +68,13 @@ export function address(service, parts, question = {}) {
     // These two it would resolve even so. No service has anything of such a name.
     if (parts.some((part) => part === "." || part === "..")) throw new Refusal({ code: "InvalidUri", message: "Nothing can be called . or .." });
     const path = [account, ...parts].map((part) => encodeURIComponent(part)).join("/");
-    const asked = Object.entries(question).filter(([, value]) => value !== undefined && value !== null && value !== "");
-    // Spaces as %20: a plus sign is a plus sign to a storage service.
-    const search = asked.map(([name, value]) => `${encodeURIComponent(name)}=${encodeURIComponent(value)}`).join("&");
-    return `/api/${service}/${path}${search ? `?${search}` : ""}`;
+    return `/api/${service}/${path}${asked(question)}`;
+}
+
+// What is asked for, without what is empty. Spaces are %20: a plus sign is a plus sign to a storage service.
+function asked(question) {
+    const wanted = Object.entries(question).filter(([, value]) => value !== undefined && value !== null && value !== "");
+    return wanted.map(([name, value], index) => `${index === 0 ? "?" : "&"}${encodeURIComponent(name)}=${encodeURIComponent(value)}`).join("");
 }
 
 function sent(headers) {
@@ -152,9 +155,7 @@ function refused(error) {
 // --- the views -----------------------------------------------------------------------------------------------------
 
 export async function view(word, question = {}, signal) {
-    const asked = Object.entries(question).filter(([, value]) => value !== undefined && value !== null && value !== "");
-    const search = new URLSearchParams(asked).toString();
-    return (await call("GET", `/api/view/${word}${search ? `?${search}` : ""}`, { signal })).json();
+    return (await call("GET", `/api/view/${word}${asked(question)}`, { signal })).json();
 }
 
 // The headers of an answer that tell properties. What a browser would act upon comes under names of the console's own.

@@ -22,12 +22,13 @@ const PAGES_MAX = 5;
 export async function concurrency(page) {
     page.title([["Concurrency", ""]]);
     let paused = false;
+    const scope = h("span", { class: "muted", hidden: true }, "as this gateway knows it");
     const pause = button("Pause", () => {
         paused = !paused;
         pause.textContent = paused ? "Go on" : "Pause";
         pause.setAttribute("aria-pressed", paused);
     }, { "aria-pressed": "false" });
-    page.tools(h("span", { class: "muted live" }, "live"), pause);
+    page.tools(scope, h("span", { class: "muted live" }, "live"), pause);
 
     const leases = panel("Leases", leaseGrid(() => leases.refresh()), async () => {
         const found = [];
@@ -40,7 +41,9 @@ export async function concurrency(page) {
         return { rows: found, more: Boolean(marker) };
     });
     const opens = panel("Open over SMB", openGrid(), async () => {
-        const { opens: rows, truncated } = await view("opens", {}, page.signal);
+        const { opens: rows, truncated, scope: of } = await view("opens", {}, page.signal);
+        // In a cluster each gateway has its own clients.
+        scope.hidden = of !== "gateway";
         return { rows, more: truncated };
     });
     const hidden = panel("Hidden messages", hiddenGrid({ queues: true }), async () => {
@@ -57,6 +60,19 @@ export async function concurrency(page) {
     });
 }
 
+// Seconds left run down by themselves: a row changed only if they differ from what was counted down here.
+const DRIFT_SECONDS = 2;
+
+function changed(before, now) {
+    if (!before || before.rows.length !== now.length) return true;
+    const passed = (performance.now() - before.at) / 1000;
+    return now.some((row, index) => {
+        const old = before.rows[index], left = row.seconds_left ?? null, was = old.seconds_left ?? null;
+        if (JSON.stringify({ ...row, seconds_left: 0 }) !== JSON.stringify({ ...old, seconds_left: 0 })) return true;
+        return (left === null) !== (was === null) || Math.abs(was - passed - left) > DRIFT_SECONDS;
+    });
+}
+
 // A list that is fetched again and again. It is drawn anew only when it changed, so that a row keeps the focus.
 function panel(title, list, fetchRows) {
     const count = h("span", { class: "muted" }), body = h("div", {}, list.element);
@@ -66,9 +82,8 @@ function panel(title, list, fetchRows) {
         async refresh() {
             try {
                 const { rows, more } = await fetchRows();
-                const now = JSON.stringify(rows);
-                if (now === last) return;
-                last = now;
+                if (!changed(last, rows)) return;
+                last = { rows, at: performance.now() };
                 list.set(rows);
                 fill(count, rows.length > 0 && `${rows.length}${more ? " and more" : ""}`);
                 fill(body, list.element);
@@ -133,9 +148,9 @@ function leaseGrid(refresh) {
 
 const openGrid = () => grid({
     label: "Files open over SMB", empty: "No SMB client has anything open.",
-    open: (row) => (row.directory ? link(["share", row.share], { path: row.path }) : link(["file", row.share, row.path], { tab: "Handles" })),
+    open: (row) => (row.share === null ? undefined : row.directory ? link(["share", row.share], { path: row.path }) : link(["file", row.share, row.path], { tab: "Handles" })),
     columns: [
-        { name: "Path", class: "name", cell: (row) => [`${row.share}/${row.path}`, row.directory && tag("directory"), row.delete_pending && tag("delete pending", "bad")] },
+        { name: "Path", class: "name", cell: (row) => [`${row.share ?? "(deleted share)"}/${row.path}`, row.directory && tag("directory"), row.delete_pending && tag("delete pending", "bad")] },
         { name: "Client", cell: (row) => row.client },
         { name: "Access", class: "wide", cell: (row) => row.access },
         { name: "Lets others", cell: (row) => row.sharing },

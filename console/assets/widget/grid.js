@@ -80,14 +80,15 @@ export function grid({ label, columns, open, choose, empty = "Nothing here.", cl
         get rows() {
             return rows;
         },
+        // The focus stays with its row, or with its place in the list if the row is gone.
         set(next) {
-            const at = [...body.children].indexOf(document.activeElement);
+            const at = [...body.children].indexOf(document.activeElement), held = rows[at];
             rows = [...next];
             chosen.clear();
             fill(body, rows.map(line));
             settle();
             if (choose) told();
-            if (at >= 0) body.children[Math.min(at, body.children.length - 1)]?.focus();
+            if (at >= 0) body.children[rows.includes(held) ? rows.indexOf(held) : Math.min(at, rows.length - 1)]?.focus();
         },
         add(more) {
             rows.push(...more);
