@@ -80,8 +80,11 @@ async function showPage() {
     const { parts, question } = here();
     const route = ROUTES[parts[0] ?? ""];
     for (const one of shell.querySelectorAll(".menu a")) {
-        if (one.dataset.word === route?.under) one.setAttribute("aria-current", "page");
-        else one.removeAttribute("aria-current");
+        if (one.dataset.word === route?.under) {
+            one.setAttribute("aria-current", "page");
+            // On a phone the menu is wider than the window.
+            one.scrollIntoView({ block: "nearest", inline: "center" });
+        } else one.removeAttribute("aria-current");
     }
     const main = shell.querySelector("main");
     const page = pageFor(parts, question, main);

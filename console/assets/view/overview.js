@@ -33,7 +33,7 @@ export async function overview(page) {
             h("section", { class: "box" }, h("h2", {}, "Refused lately ", h("a", { href: "#/concurrency", class: "small" }, "all of it")), await refused(page)),
             h("section", { class: "box" }, h("h2", {}, "This server"), facts([
                 ["Lazuli", session.version],
-                ["Key", session.development ? "the published one of development" : "your own"],
+                ["Key", session.development ? "published, for development" : "your own"],
                 ...Object.entries(session.endpoints ?? {}).map(([service, url]) => [service, h("code", {}, url)]),
                 ["SMB", session.smb ? "served" : "not served"],
                 ["Session until", when(session.expires)],
