@@ -66,7 +66,8 @@ async function json(answer) {
 // Where something of a service is. The parts of the path are encoded whole: a browser resolves "..", but not "..%2F".
 export function address(service, parts, question = {}) {
     // These two it would resolve even so. No service has anything of such a name.
-    if (parts.some((part) => part === "." || part === "..")) throw new Refusal({ code: "InvalidUri", message: "Nothing can be called . or .." });
+    if (parts.some((part) => part === "." || part === ".."))
+        throw new Refusal({ code: "InvalidUri", message: "Nothing can be called . or .." });
     const path = [account, ...parts].map((part) => encodeURIComponent(part)).join("/");
     return `/api/${service}/${path}${asked(question)}`;
 }
@@ -74,7 +75,9 @@ export function address(service, parts, question = {}) {
 // What is asked for, without what is empty. Spaces are %20: a plus sign is a plus sign to a storage service.
 function asked(question) {
     const wanted = Object.entries(question).filter(([, value]) => value !== undefined && value !== null && value !== "");
-    return wanted.map(([name, value], index) => `${index === 0 ? "?" : "&"}${encodeURIComponent(name)}=${encodeURIComponent(value)}`).join("");
+    return wanted
+        .map(([name, value], index) => `${index === 0 ? "?" : "&"}${encodeURIComponent(name)}=${encodeURIComponent(value)}`)
+        .join("");
 }
 
 function sent(headers) {
@@ -82,7 +85,11 @@ function sent(headers) {
     for (const [name, value] of Object.entries(headers ?? {})) {
         if (value === undefined || value === null) continue;
         // A header holds bytes, and the services take ASCII; the browser's own words for this name no header.
-        if (/[^\x20-\x7e]/.test(value)) throw new Refusal({ code: "InvalidHeaderValue", message: `${name.replace(/^x-ms-meta-/, "")}: only ASCII characters can be sent here.` });
+        if (/[^\x20-\x7e]/.test(value))
+            throw new Refusal({
+                code: "InvalidHeaderValue",
+                message: `${name.replace(/^x-ms-meta-/, "")}: only ASCII characters can be sent here.`,
+            });
         all[name] = value;
     }
     return all;
@@ -131,7 +138,8 @@ function refusal(status, headers, body) {
     const said = { status, code: headers.get("x-ms-error-code") ?? "", message: "", id: headers.get("x-ms-request-id") ?? "" };
     try {
         if (body.trimStart().startsWith("{")) {
-            const parsed = JSON.parse(body), inner = parsed["odata.error"];
+            const parsed = JSON.parse(body),
+                inner = parsed["odata.error"];
             said.code ||= inner?.code ?? "";
             said.message = inner?.message?.value ?? parsed.error ?? "";
         } else if (body) {

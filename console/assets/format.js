@@ -5,7 +5,8 @@ const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
 export function bytes(count) {
     if (count === undefined || count === null || count === "") return "";
-    let value = Number(count), unit = 0;
+    let value = Number(count),
+        unit = 0;
     while (value >= 1024 && unit < UNITS.length - 1) {
         value /= 1024;
         unit += 1;

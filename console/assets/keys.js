@@ -20,8 +20,16 @@ const KEYS = [
     ["?", "these keys"],
 ];
 
-export const showKeys = () => modal("Keys", h("dl", { class: "body facts keys" }, KEYS.map(([key, does]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, does)])),
-    (close) => button("Close", () => close(), { class: "primary" }));
+export const showKeys = () =>
+    modal(
+        "Keys",
+        h(
+            "dl",
+            { class: "body facts keys" },
+            KEYS.map(([key, does]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, does)]),
+        ),
+        (close) => button("Close", () => close(), { class: "primary" }),
+    );
 
 const typing = (element) => element?.matches("input:not([type=checkbox]), textarea, select, [contenteditable]");
 

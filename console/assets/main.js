@@ -35,7 +35,15 @@ const ROUTES = {
     requests: { page: requests, under: "requests" },
 };
 
-const MENU = [["", "Overview"], ["blobs", "Blobs"], ["queues", "Queues"], ["tables", "Tables"], ["shares", "Shares"], ["concurrency", "Concurrency"], ["requests", "Requests"]];
+const MENU = [
+    ["", "Overview"],
+    ["blobs", "Blobs"],
+    ["queues", "Queues"],
+    ["tables", "Tables"],
+    ["shares", "Shares"],
+    ["concurrency", "Concurrency"],
+    ["requests", "Requests"],
+];
 const SERVICE = { blobs: "blob", queues: "queue", tables: "table", shares: "file" };
 
 const shell = document.getElementById("shell");
@@ -52,13 +60,22 @@ function pageFor(parts, question, main) {
     const body = h("div", { class: "content" });
     fill(main, h("header", { class: "bar" }, crumbs, tools), body);
     return {
-        parts, question, signal, body, session: signedIn,
+        parts,
+        question,
+        signal,
+        body,
+        session: signedIn,
         // steps: [[text, address], …]; the last one is this page.
         title(steps) {
             document.title = `${steps.at(-1)[0]} · Lazuli`;
-            fill(crumbs, steps.map(([text, address], index) => (index === steps.length - 1
-                ? h("h1", {}, text)
-                : [h("a", { href: address }, text), h("span", { "aria-hidden": "true" }, "/")])));
+            fill(
+                crumbs,
+                steps.map(([text, address], index) =>
+                    index === steps.length - 1
+                        ? h("h1", {}, text)
+                        : [h("a", { href: address }, text), h("span", { "aria-hidden": "true" }, "/")],
+                ),
+            );
         },
         tools: (...elements) => fill(tools, elements),
         show: (...elements) => fill(body, elements),
@@ -115,21 +132,44 @@ const themeButton = () => button("◐", switchTheme, { class: "quiet", "aria-lab
 
 function frame() {
     const served = MENU.filter(([word]) => !SERVICE[word] || signedIn.services.includes(SERVICE[word]));
-    fill(shell,
-        h("a", { class: "skip", href: "#main", onclick: (event) => {
-            event.preventDefault();
-            shell.querySelector("main").focus();
-        } }, "To the content"),
-        h("div", { class: "side" },
+    fill(
+        shell,
+        h(
+            "a",
+            {
+                class: "skip",
+                href: "#main",
+                onclick: (event) => {
+                    event.preventDefault();
+                    shell.querySelector("main").focus();
+                },
+            },
+            "To the content",
+        ),
+        h(
+            "div",
+            { class: "side" },
             h("a", { class: "brand", href: "#/" }, logo(), h("span", {}, "Lazuli")),
-            h("nav", { class: "menu", "aria-label": "Pages" }, served.map(([word, text]) => h("a", { href: `#/${word}`, "data-word": word }, text))),
-            h("div", { class: "who" },
+            h(
+                "nav",
+                { class: "menu", "aria-label": "Pages" },
+                served.map(([word, text]) => h("a", { href: `#/${word}`, "data-word": word }, text)),
+            ),
+            h(
+                "div",
+                { class: "who" },
                 h("span", { class: "account", title: "The account you are signed in to" }, signedIn.account),
-                h("span", { class: "row" },
+                h(
+                    "span",
+                    { class: "row" },
                     themeButton(),
                     button("?", showKeys, { class: "quiet", "aria-label": "Keys", title: "Keys" }),
-                    button("Sign out", leave, { class: "quiet" })))),
-        h("main", { id: "main", tabindex: "-1" }));
+                    button("Sign out", leave, { class: "quiet" }),
+                ),
+            ),
+        ),
+        h("main", { id: "main", tabindex: "-1" }),
+    );
 }
 
 async function leave() {

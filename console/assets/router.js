@@ -3,7 +3,9 @@
 
 export function link(parts, question = {}) {
     const path = parts.map((part) => encodeURIComponent(part)).join("/");
-    const search = new URLSearchParams(Object.entries(question).filter(([, value]) => value !== undefined && value !== null && value !== ""));
+    const search = new URLSearchParams(
+        Object.entries(question).filter(([, value]) => value !== undefined && value !== null && value !== ""),
+    );
     const text = search.toString();
     return `#/${path}${text ? `?${text}` : ""}`;
 }

@@ -40,7 +40,10 @@ class Written {
 }
 
 export function write(tag, ...parts) {
-    const inside = parts.flat().map((part) => (part instanceof Written ? part.source : escape(part))).join("");
+    const inside = parts
+        .flat()
+        .map((part) => (part instanceof Written ? part.source : escape(part)))
+        .join("");
     return new Written(`<${tag}>${inside}</${tag}>`);
 }
 

@@ -28,7 +28,9 @@ export const createContainer = (name, access) =>
 export const deleteContainer = (name) => call("DELETE", inContainer(name));
 
 export const undeleteContainer = (name, version) =>
-    call("PUT", inContainer(name, "undelete"), { headers: { "x-ms-deleted-container-name": name, "x-ms-deleted-container-version": version } });
+    call("PUT", inContainer(name, "undelete"), {
+        headers: { "x-ms-deleted-container-name": name, "x-ms-deleted-container-version": version },
+    });
 
 export async function containerProperties(name, signal) {
     const answer = await call("HEAD", inContainer(name), { signal });
@@ -42,15 +44,19 @@ export async function listBlobs(container, { prefix, marker, show = [], flat, ma
     const wanted = [...new Set([...show, ...include])].join(",");
     const question = { prefix, marker, maxresults: max, include: wanted, delimiter: flat ? "" : "/" };
     const root = await callXml("GET", inContainer(container, "list", question), { signal });
-    const items = xml.children(xml.child(root, "Blobs")).map((one) => (one.localName === "BlobPrefix" ? { folder: xml.name(one) } : {
-        name: xml.name(one),
-        snapshot: xml.text(one, "Snapshot"),
-        version: xml.text(one, "VersionId"),
-        current: xml.text(one, "IsCurrentVersion") === "true",
-        deleted: xml.text(one, "Deleted") === "true",
-        ...xml.object(xml.child(one, "Properties")),
-        metadata: xml.object(xml.child(one, "Metadata")),
-    }));
+    const items = xml.children(xml.child(root, "Blobs")).map((one) =>
+        one.localName === "BlobPrefix"
+            ? { folder: xml.name(one) }
+            : {
+                  name: xml.name(one),
+                  snapshot: xml.text(one, "Snapshot"),
+                  version: xml.text(one, "VersionId"),
+                  current: xml.text(one, "IsCurrentVersion") === "true",
+                  deleted: xml.text(one, "Deleted") === "true",
+                  ...xml.object(xml.child(one, "Properties")),
+                  metadata: xml.object(xml.child(one, "Metadata")),
+              },
+    );
     return { items, next: xml.text(root, "NextMarker") };
 }
 
@@ -101,7 +107,9 @@ export const readBlob = (container, blob, which, signal) => call("GET", at(conta
 export const downloadAddress = (container, blob, which) => at(container, blob, asked(which));
 
 export const deleteBlob = (container, blob, which, { snapshots, etag } = {}) =>
-    call("DELETE", at(container, blob, asked(which)), { headers: { "x-ms-delete-snapshots": snapshots ? "include" : undefined, "If-Match": etag } });
+    call("DELETE", at(container, blob, asked(which)), {
+        headers: { "x-ms-delete-snapshots": snapshots ? "include" : undefined, "If-Match": etag },
+    });
 
 export const undeleteBlob = (container, blob) => call("PUT", at(container, blob, { comp: "undelete" }));
 

@@ -25,7 +25,9 @@ export async function listShares({ prefix, marker, deleted, snapshots, max = PAG
 
 export const createShare = (name, quota) => call("PUT", ofShare(name), { headers: { "x-ms-share-quota": quota || undefined } });
 export const deleteShare = (name, snapshot) =>
-    call("DELETE", ofShare(name, undefined, { sharesnapshot: snapshot }), { headers: { "x-ms-delete-snapshots": snapshot ? undefined : "include" } });
+    call("DELETE", ofShare(name, undefined, { sharesnapshot: snapshot }), {
+        headers: { "x-ms-delete-snapshots": snapshot ? undefined : "include" },
+    });
 export const undeleteShare = (name, version) =>
     call("PUT", ofShare(name, "undelete"), { headers: { "x-ms-deleted-share-name": name, "x-ms-deleted-share-version": version } });
 export const snapshotShare = (name) => call("PUT", ofShare(name, "snapshot"));
@@ -33,7 +35,15 @@ export const snapshotShare = (name) => call("PUT", ofShare(name, "snapshot"));
 // --- directories and files -----------------------------------------------------------------------------------------
 
 export async function list(share, path, { prefix, marker, snapshot, max = PAGE }, signal) {
-    const question = { restype: "directory", comp: "list", include: "Timestamps,ETag,Attributes", prefix, marker, sharesnapshot: snapshot, maxresults: max };
+    const question = {
+        restype: "directory",
+        comp: "list",
+        include: "Timestamps,ETag,Attributes",
+        prefix,
+        marker,
+        sharesnapshot: snapshot,
+        maxresults: max,
+    };
     const root = await callXml("GET", at(share, path, question), { signal });
     const items = xml.children(xml.child(root, "Entries")).map((one) => ({
         name: xml.name(one),

@@ -6,8 +6,12 @@ export const PAGE = 200;
 export const PEEK_MAX = 32;
 
 export async function listQueues({ prefix, marker, max = PAGE }, signal) {
-    const root = await callXml("GET", address("queue", [""], { comp: "list", prefix, marker, include: "metadata", maxresults: max }), { signal });
-    const queues = xml.children(xml.child(root, "Queues"), "Queue").map((one) => ({ name: xml.name(one), metadata: xml.object(xml.child(one, "Metadata")) }));
+    const root = await callXml("GET", address("queue", [""], { comp: "list", prefix, marker, include: "metadata", maxresults: max }), {
+        signal,
+    });
+    const queues = xml
+        .children(xml.child(root, "Queues"), "Queue")
+        .map((one) => ({ name: xml.name(one), metadata: xml.object(xml.child(one, "Metadata")) }));
     return { items: queues, next: xml.text(root, "NextMarker") };
 }
 

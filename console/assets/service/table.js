@@ -13,12 +13,16 @@ const EMPTY = { ...WRITE, Prefer: "return-no-content" };
 export async function listTables({ prefix, marker, max }, signal) {
     // All names that begin with it: below the same word with the last letter there is.
     const filter = prefix ? `TableName ge '${quoted(prefix)}' and TableName lt '${quoted(prefix)}~'` : "";
-    const answer = await call("GET", address("table", ["Tables"], { NextTableName: marker, $filter: filter, $top: max }), { headers: JSON_HEADERS, signal });
+    const answer = await call("GET", address("table", ["Tables"], { NextTableName: marker, $filter: filter, $top: max }), {
+        headers: JSON_HEADERS,
+        signal,
+    });
     const items = (await answer.json()).value.map((one) => ({ name: one.TableName }));
     return { items, next: answer.headers.get("x-ms-continuation-NextTableName") ?? "" };
 }
 
-export const createTable = (name) => call("POST", address("table", ["Tables"]), { headers: EMPTY, body: JSON.stringify({ TableName: name }) });
+export const createTable = (name) =>
+    call("POST", address("table", ["Tables"]), { headers: EMPTY, body: JSON.stringify({ TableName: name }) });
 export const deleteTable = (name) => call("DELETE", address("table", [`Tables('${quoted(name)}')`]), { headers: JSON_HEADERS });
 
 // --- entities ------------------------------------------------------------------------------------------------------
@@ -28,7 +32,18 @@ const entityAt = (table, { partition, row }) => address("table", [`${table}(Part
 
 export async function query(table, { filter, select, top, marker }, signal) {
     // Without its keys an entity could not be opened.
-    const columns = select ? [...new Set(["PartitionKey", "RowKey", ...select.split(",").map((one) => one.trim()).filter(Boolean)])].join(",") : "";
+    const columns = select
+        ? [
+              ...new Set([
+                  "PartitionKey",
+                  "RowKey",
+                  ...select
+                      .split(",")
+                      .map((one) => one.trim())
+                      .filter(Boolean),
+              ]),
+          ].join(",")
+        : "";
     const question = { $filter: filter, $select: columns, $top: top, NextPartitionKey: marker?.partition, NextRowKey: marker?.row };
     const answer = await call("GET", address("table", [`${table}()`], question), { headers: JSON_HEADERS, signal });
     const partition = answer.headers.get("x-ms-continuation-NextPartitionKey");
@@ -42,7 +57,8 @@ export async function getEntity(table, key, signal) {
 }
 
 export const insert = (table, entity) => call("POST", address("table", [table]), { headers: EMPTY, body: written(entity) });
-export const replace = (table, entity, etag) => call("PUT", entityAt(table, entity), { headers: { ...WRITE, "If-Match": etag }, body: written(entity) });
+export const replace = (table, entity, etag) =>
+    call("PUT", entityAt(table, entity), { headers: { ...WRITE, "If-Match": etag }, body: written(entity) });
 export const remove = (table, key, etag) => call("DELETE", entityAt(table, key), { headers: { ...JSON_HEADERS, "If-Match": etag } });
 
 // --- types ---------------------------------------------------------------------------------------------------------
@@ -54,7 +70,8 @@ class Written {
     }
 }
 
-const parse = (text) => JSON.parse(text, (_, value, context) => (typeof value === "number" ? new Written(context?.source ?? String(value)) : value));
+const parse = (text) =>
+    JSON.parse(text, (_, value, context) => (typeof value === "number" ? new Written(context?.source ?? String(value)) : value));
 
 function typed(value, annotation) {
     if (value instanceof Written) return { type: annotation ?? (/[.eE]/.test(value.source) ? "Double" : "Int32"), value: value.source };

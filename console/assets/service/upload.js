@@ -11,7 +11,8 @@ const RANGE = 4 << 20;
 
 // Pieces of `size`, AT_ONCE of them under way. `one` sends a piece and tells how far it is.
 async function pieces(file, size, signal, progress, one) {
-    const count = Math.ceil(file.size / size), gone = new Array(count).fill(0);
+    const count = Math.ceil(file.size / size),
+        gone = new Array(count).fill(0);
     let next = 0;
     const failed = new AbortController();
     const either = AbortSignal.any([signal, failed.signal]);
@@ -51,7 +52,8 @@ export async function toBlob(container, name, file, { overwrite, signal, progres
     if (!overwrite) await refuseIfThere("blob", [container, name], "BlobAlreadyExists", signal);
     const size = Math.max(WHOLE_MAX, Math.ceil(file.size / BLOCKS_MAX));
     const count = await pieces(file, size, signal, progress, (body, index, either, told) =>
-        send("PUT", at({ comp: "block", blockid: blockId(index) }), { body, signal: either, progress: told }));
+        send("PUT", at({ comp: "block", blockid: blockId(index) }), { body, signal: either, progress: told }),
+    );
     const list = Array.from({ length: count }, (_, index) => xml.write("Latest", blockId(index)));
     const headers = { "Content-Type": "application/xml", "x-ms-blob-content-type": type, ...condition };
     return call("PUT", at({ comp: "blocklist" }), { headers, body: xml.document(xml.write("BlockList", ...list)), signal });
@@ -59,9 +61,14 @@ export async function toBlob(container, name, file, { overwrite, signal, progres
 
 // The File service has no condition for "only if it is not there".
 export async function toShare(share, path, file, { overwrite, signal, progress }) {
-    const parts = [share, ...path.split("/")], at = (question) => address("file", parts, question);
+    const parts = [share, ...path.split("/")],
+        at = (question) => address("file", parts, question);
     if (!overwrite) await refuseIfThere("file", parts, "ResourceAlreadyExists", signal);
-    const headers = { "x-ms-type": "file", "x-ms-content-length": String(file.size), "x-ms-content-type": file.type || "application/octet-stream" };
+    const headers = {
+        "x-ms-type": "file",
+        "x-ms-content-length": String(file.size),
+        "x-ms-content-type": file.type || "application/octet-stream",
+    };
     await call("PUT", at(), { headers, signal });
     await pieces(file, RANGE, signal, progress, (body, index, either, told) => {
         const first = index * RANGE;

@@ -14,7 +14,8 @@ import { folderOf, leaseState, tag } from "./parts.js";
 
 const SHOWS = ["snapshots", "versions", "deleted"];
 
-export const blobAddress = (container, row) => link(["blob", container, row.name], { snapshot: row.snapshot, version: row.current ? "" : row.version });
+export const blobAddress = (container, row) =>
+    link(["blob", container, row.name], { snapshot: row.snapshot, version: row.current ? "" : row.version });
 
 export async function blobs(page, container) {
     const { question } = page;
@@ -25,8 +26,11 @@ export async function blobs(page, container) {
     function frame() {
         const folder = folderOf(question.prefix ?? "");
         const words = folder.split("/").slice(0, -1);
-        page.title([["Containers", "#/blobs"], [container, address({ prefix: "" })],
-            ...words.map((word, index) => [word || "/", address({ prefix: words.slice(0, index + 1).join("/") + "/" })])]);
+        page.title([
+            ["Containers", "#/blobs"],
+            [container, address({ prefix: "" })],
+            ...words.map((word, index) => [word || "/", address({ prefix: words.slice(0, index + 1).join("/") + "/" })]),
+        ]);
         return folder;
     }
     const ask = (change) => {
@@ -41,22 +45,32 @@ export async function blobs(page, container) {
     const removeChosen = button("Delete", () => removeAll(), { class: "danger", hidden: true });
     page.tools(
         search("Prefix of the name", question.prefix, (prefix) => ask({ prefix })),
-        h("span", { class: "toggles" },
+        h(
+            "span",
+            { class: "toggles" },
             toggle("flat", question.flat === "1", (on) => ask({ flat: on ? "1" : "" })),
-            SHOWS.map((word) => toggle(word, show.has(word), (on) => setShow(word, on)))),
+            SHOWS.map((word) => toggle(word, show.has(word), (on) => setShow(word, on))),
+        ),
         removeChosen,
         button("Properties", () => properties()),
         takeFiles(page, (entries) => {
             const folder = folderOf(question.prefix ?? "");
-            upload(entries.map(({ name, file }) => ({ name: folder + name, file })), (name, file, how) => toBlob(container, name, file, how), () => page.signal.aborted || list());
-        }));
+            upload(
+                entries.map(({ name, file }) => ({ name: folder + name, file })),
+                (name, file, how) => toBlob(container, name, file, how),
+                () => page.signal.aborted || list(),
+            );
+        }),
+    );
 
     async function list() {
         const folder = frame();
         const short = (name) => (question.flat === "1" ? name : name.slice(folder.length)) || name;
         const options = { prefix: question.prefix, flat: question.flat === "1", show: [...show] };
         const { element } = await paged(page, (marker, signal) => service.listBlobs(container, { ...options, marker }, signal), {
-            label: `Blobs of ${container}`, one: "blob or folder", many: "blobs and folders",
+            label: `Blobs of ${container}`,
+            one: "blob or folder",
+            many: "blobs and folders",
             empty: question.prefix ? "Nothing begins with this prefix." : "No blob yet. Drop files here to upload them.",
             open: (row) => (row.folder !== undefined ? address({ prefix: row.folder }) : blobAddress(container, row)),
             classes: (row) => (row.deleted ? "gone" : ""),
@@ -67,10 +81,12 @@ export async function blobs(page, container) {
             },
             columns: [
                 {
-                    name: "Name", class: "name",
-                    cell: (row) => (row.folder !== undefined
-                        ? h("a", { class: "folder", href: address({ prefix: row.folder }) }, short(row.folder))
-                        : [h("a", { href: blobAddress(container, row) }, short(row.name)), marks(row)]),
+                    name: "Name",
+                    class: "name",
+                    cell: (row) =>
+                        row.folder !== undefined
+                            ? h("a", { class: "folder", href: address({ prefix: row.folder }) }, short(row.folder))
+                            : [h("a", { href: blobAddress(container, row) }, short(row.name)), marks(row)],
                 },
                 { name: "Size", class: "end fixed", cell: (row) => (row.folder !== undefined ? "" : size(row["Content-Length"])) },
                 { name: "Type", class: "wide", cell: (row) => row["Content-Type"] ?? "" },
@@ -81,14 +97,29 @@ export async function blobs(page, container) {
         page.show(element, h("p", { class: "drop-hint muted" }, "Drop files or folders anywhere here to upload them."));
     }
     async function removeAll() {
-        const rows = chosen, total = rows.reduce((sum, row) => sum + Number(row["Content-Length"]), 0);
-        const names = h("ul", { class: "names" }, rows.slice(0, 10).map((row) => h("li", {}, h("code", {}, row.name), row.snapshot && " (snapshot)")), rows.length > 10 && h("li", {}, `and ${plural(rows.length - 10, "other")}`));
-        if (!(await confirm(`Delete ${plural(rows.length, "blob")} (${bytes(total)})?`, [names, h("p", {}, "Snapshots of a blob go with it.")]))) return;
+        const rows = chosen,
+            total = rows.reduce((sum, row) => sum + Number(row["Content-Length"]), 0);
+        const names = h(
+            "ul",
+            { class: "names" },
+            rows.slice(0, 10).map((row) => h("li", {}, h("code", {}, row.name), row.snapshot && " (snapshot)")),
+            rows.length > 10 && h("li", {}, `and ${plural(rows.length - 10, "other")}`),
+        );
+        if (
+            !(await confirm(`Delete ${plural(rows.length, "blob")} (${bytes(total)})?`, [
+                names,
+                h("p", {}, "Snapshots of a blob go with it."),
+            ]))
+        )
+            return;
         let gone = 0;
         for (const row of rows) {
             try {
                 const which = { snapshot: row.snapshot, version: row.current ? "" : row.version };
-                await service.deleteBlob(container, row.name, which, { snapshots: !row.snapshot && !which.version, etag: row.snapshot || which.version ? undefined : row.Etag });
+                await service.deleteBlob(container, row.name, which, {
+                    snapshots: !row.snapshot && !which.version,
+                    etag: row.snapshot || which.version ? undefined : row.Etag,
+                });
                 gone += 1;
             } catch (error) {
                 problem(error, `${row.name} was not deleted.`);
@@ -98,16 +129,32 @@ export async function blobs(page, container) {
         await list();
     }
     async function properties() {
-        const { result } = await attempt("The container's properties could not be had.", () => service.containerProperties(container, page.signal));
+        const { result } = await attempt("The container's properties could not be had.", () =>
+            service.containerProperties(container, page.signal),
+        );
         if (!result) return;
         const { properties: all, metadata } = result;
         const leased = all["x-ms-lease-state"] && all["x-ms-lease-state"] !== "available";
-        const choice = await modal(container, h("div", { class: "body" }, facts([
-            ["ETag", h("code", {}, all.etag)], ["Modified", when(all["last-modified"])], ["Public access", all["x-ms-blob-public-access"] ?? "private"],
-            ["Lease", leased ? leaseState(all["x-ms-lease-state"], all["x-ms-lease-duration"]) : "none"],
-            ["Immutability policy", all["x-ms-has-immutability-policy"]], ["Legal hold", all["x-ms-has-legal-hold"]],
-            ...Object.entries(metadata).map(([name, value]) => [`Metadata ${name}`, value]),
-        ])), (close) => [leased && button("Break lease", () => close("break"), { class: "danger" }), button("Close", () => close(), { class: "primary" })]);
+        const choice = await modal(
+            container,
+            h(
+                "div",
+                { class: "body" },
+                facts([
+                    ["ETag", h("code", {}, all.etag)],
+                    ["Modified", when(all["last-modified"])],
+                    ["Public access", all["x-ms-blob-public-access"] ?? "private"],
+                    ["Lease", leased ? leaseState(all["x-ms-lease-state"], all["x-ms-lease-duration"]) : "none"],
+                    ["Immutability policy", all["x-ms-has-immutability-policy"]],
+                    ["Legal hold", all["x-ms-has-legal-hold"]],
+                    ...Object.entries(metadata).map(([name, value]) => [`Metadata ${name}`, value]),
+                ]),
+            ),
+            (close) => [
+                leased && button("Break lease", () => close("break"), { class: "danger" }),
+                button("Close", () => close(), { class: "primary" }),
+            ],
+        );
         if (choice === "break") await attempt("The lease was not broken.", () => service.breakLease(container), "Lease broken.");
     }
     await list();

@@ -9,15 +9,24 @@ import { paged } from "../widget/paged.js";
 import { search, toggle } from "../widget/search.js";
 import { leaseState } from "./parts.js";
 
-const ACCESS = [["", "private: keys and SAS alone"], ["blob", "blob: anybody reads blobs"], ["container", "container: anybody reads and lists"]];
+const ACCESS = [
+    ["", "private: keys and SAS alone"],
+    ["blob", "blob: anybody reads blobs"],
+    ["container", "container: anybody reads and lists"],
+];
 
-export const newContainer = () => form("New container", [
-    { name: "name", label: "Name", required: true, hint: "3 to 63 small letters, digits and single hyphens" },
-    { name: "access", label: "Public access", options: ACCESS, value: "" },
-], async ({ name, access }) => {
-    await service.createContainer(name, access);
-    return { name };
-});
+export const newContainer = () =>
+    form(
+        "New container",
+        [
+            { name: "name", label: "Name", required: true, hint: "3 to 63 small letters, digits and single hyphens" },
+            { name: "access", label: "Public access", options: ACCESS, value: "" },
+        ],
+        async ({ name, access }) => {
+            await service.createContainer(name, access);
+            return { name };
+        },
+    );
 
 export async function containers(page) {
     const { question } = page;
@@ -30,23 +39,45 @@ export async function containers(page) {
     page.tools(
         search("Prefix of the name", question.prefix, (prefix) => ask({ prefix })),
         toggle("deleted", question.deleted === "1", (on) => ask({ deleted: on ? "1" : "" })),
-        button("New container", async () => {
-            const made = await newContainer();
-            if (made) go(link(["blobs", made.name]));
-        }, { class: "primary" }));
+        button(
+            "New container",
+            async () => {
+                const made = await newContainer();
+                if (made) go(link(["blobs", made.name]));
+            },
+            { class: "primary" },
+        ),
+    );
 
     async function show() {
-        const fetchPage = (marker, signal) => service.listContainers({ prefix: question.prefix, deleted: question.deleted === "1", marker }, signal);
+        const fetchPage = (marker, signal) =>
+            service.listContainers({ prefix: question.prefix, deleted: question.deleted === "1", marker }, signal);
         const { element } = await paged(page, fetchPage, {
-            label: "Containers", one: "container", empty: question.prefix ? "No container has this prefix." : "No container yet.",
+            label: "Containers",
+            one: "container",
+            empty: question.prefix ? "No container has this prefix." : "No container yet.",
             open: (row) => (row.deleted ? undefined : link(["blobs", row.name])),
             classes: (row) => (row.deleted ? "gone" : ""),
             columns: [
-                { name: "Name", class: "name", cell: (row) => (row.deleted ? [row.name, h("span", { class: "tag bad" }, "deleted")] : h("a", { href: link(["blobs", row.name]) }, row.name)) },
+                {
+                    name: "Name",
+                    class: "name",
+                    cell: (row) =>
+                        row.deleted
+                            ? [row.name, h("span", { class: "tag bad" }, "deleted")]
+                            : h("a", { href: link(["blobs", row.name]) }, row.name),
+                },
                 { name: "Access", class: "wide", cell: (row) => row.PublicAccess || "private" },
                 { name: "Lease", cell: (row) => leaseState(row.LeaseState, row.LeaseDuration) },
                 { name: "Modified", class: "fixed wide", cell: (row) => when(row["Last-Modified"]) },
-                { name: "", class: "end", cell: (row) => (row.deleted ? button("Restore", () => restore(row), { class: "quiet" }) : button("Delete", () => remove(row), { class: "quiet", "aria-label": `Delete ${row.name}` })) },
+                {
+                    name: "",
+                    class: "end",
+                    cell: (row) =>
+                        row.deleted
+                            ? button("Restore", () => restore(row), { class: "quiet" })
+                            : button("Delete", () => remove(row), { class: "quiet", "aria-label": `Delete ${row.name}` }),
+                },
             ],
         });
         page.show(element);

@@ -11,11 +11,35 @@ const LONG = 60;
 
 function propertyRow(name = "", { type = "String", value = "" } = {}) {
     const long = value.length > LONG || value.includes("\n");
-    const made = h("tr", {},
+    const made = h(
+        "tr",
+        {},
         h("td", {}, h("input", { value: name, "aria-label": "Name of the property", spellcheck: "false" })),
-        h("td", {}, h("select", { "aria-label": `Type of ${name || "the property"}` }, service.TYPES.map((one) => h("option", { value: one, selected: one === type }, one)))),
-        h("td", {}, h(long ? "textarea" : "input", { value, "aria-label": `Value of ${name || "the property"}`, spellcheck: "false", rows: long ? 3 : undefined })),
-        h("td", {}, button("Remove", () => made.remove(), { class: "quiet", "aria-label": `Remove ${name || "this property"}` })));
+        h(
+            "td",
+            {},
+            h(
+                "select",
+                { "aria-label": `Type of ${name || "the property"}` },
+                service.TYPES.map((one) => h("option", { value: one, selected: one === type }, one)),
+            ),
+        ),
+        h(
+            "td",
+            {},
+            h(long ? "textarea" : "input", {
+                value,
+                "aria-label": `Value of ${name || "the property"}`,
+                spellcheck: "false",
+                rows: long ? 3 : undefined,
+            }),
+        ),
+        h(
+            "td",
+            {},
+            button("Remove", () => made.remove(), { class: "quiet", "aria-label": `Remove ${name || "this property"}` }),
+        ),
+    );
     return made;
 }
 
@@ -29,72 +53,136 @@ function typed(body) {
 }
 
 // As the conflict is shown: text by name.
-const flat = (properties) => Object.fromEntries(Object.entries(properties).map(([name, { type, value }]) => [name, type === "String" ? value : `${value} (${type})`]));
+const flat = (properties) =>
+    Object.fromEntries(
+        Object.entries(properties).map(([name, { type, value }]) => [name, type === "String" ? value : `${value} (${type})`]),
+    );
 
 // The dialog, for an entity that is there (`entity` with its etag) or for a new one. Resolves with true when something changed.
 function editor(table, entity) {
-    let before = entity?.properties ?? {}, etag = entity?.etag;
-    const body = h("tbody", {}, Object.entries(before).map(([name, value]) => propertyRow(name, value)));
+    let before = entity?.properties ?? {},
+        etag = entity?.etag;
+    const body = h(
+        "tbody",
+        {},
+        Object.entries(before).map(([name, value]) => propertyRow(name, value)),
+    );
     const trouble = h("div", { role: "alert" });
     const partition = h("input", { id: "partition", value: entity?.partition ?? "", disabled: Boolean(entity), spellcheck: "false" });
     const row = h("input", { id: "row", value: entity?.row ?? "", disabled: Boolean(entity), spellcheck: "false" });
     const stamp = h("div", {});
-    const told = (one) => fill(stamp, one && facts([["ETag", h("code", {}, one.etag)], ["Timestamp", when(one.timestamp)]]));
+    const told = (one) =>
+        fill(
+            stamp,
+            one &&
+                facts([
+                    ["ETag", h("code", {}, one.etag)],
+                    ["Timestamp", when(one.timestamp)],
+                ]),
+        );
     told(entity);
-    const content = h("div", { class: "body" },
-        h("div", { class: "query" },
+    const content = h(
+        "div",
+        { class: "body" },
+        h(
+            "div",
+            { class: "query" },
             h("div", { class: "field" }, h("label", { for: "partition" }, "PartitionKey"), partition),
-            h("div", { class: "field" }, h("label", { for: "row" }, "RowKey"), row)),
+            h("div", { class: "field" }, h("label", { for: "row" }, "RowKey"), row),
+        ),
         stamp,
-        h("div", { class: "scroll" }, h("table", { class: "pairs" }, h("thead", {}, h("tr", {}, ["Property", "Type", "Value", ""].map((one) => h("th", {}, one)))), body)),
+        h(
+            "div",
+            { class: "scroll" },
+            h(
+                "table",
+                { class: "pairs" },
+                h(
+                    "thead",
+                    {},
+                    h(
+                        "tr",
+                        {},
+                        ["Property", "Type", "Value", ""].map((one) => h("th", {}, one)),
+                    ),
+                ),
+                body,
+            ),
+        ),
         button("Add property", () => {
             const made = propertyRow();
             body.append(made);
             made.querySelector("input").focus();
-        }), trouble);
+        }),
+        trouble,
+    );
 
-    return modal(entity ? "Entity" : "New entity", content, (close) => {
-        async function save() {
-            fill(trouble);
-            const mine = { partition: partition.value, row: row.value, properties: typed(body) };
-            try {
-                if (!entity) await service.insert(table, mine);
-                else await write(mine);
-            } catch (error) {
-                if (error === UNDECIDED) return;
-                fill(trouble, refusalText(error));
-                return;
-            }
-            done(entity ? "Entity saved." : "Entity made.");
-            close(true);
-        }
-        async function write(mine) {
-            for (;;) {
+    return modal(
+        entity ? "Entity" : "New entity",
+        content,
+        (close) => {
+            async function save() {
+                fill(trouble);
+                const mine = { partition: partition.value, row: row.value, properties: typed(body) };
                 try {
-                    return await service.replace(table, mine, etag);
+                    if (!entity) await service.insert(table, mine);
+                    else await write(mine);
                 } catch (error) {
-                    if (error.status !== 412) throw error;
-                    const now = await service.getEntity(table, entity);
-                    const choice = await conflict("Entity", flat(before), flat(mine.properties), flat(now.properties));
-                    if (choice !== "overwrite" && choice !== "reload") throw UNDECIDED;
-                    // Either way the next write is over what was just shown, and over nothing newer.
-                    before = now.properties;
-                    etag = now.etag;
-                    told(now);
-                    if (choice === "reload") {
-                        fill(body, Object.entries(before).map(([name, value]) => propertyRow(name, value)));
-                        throw UNDECIDED;
+                    if (error === UNDECIDED) return;
+                    fill(trouble, refusalText(error));
+                    return;
+                }
+                done(entity ? "Entity saved." : "Entity made.");
+                close(true);
+            }
+            async function write(mine) {
+                for (;;) {
+                    try {
+                        return await service.replace(table, mine, etag);
+                    } catch (error) {
+                        if (error.status !== 412) throw error;
+                        const now = await service.getEntity(table, entity);
+                        const choice = await conflict("Entity", flat(before), flat(mine.properties), flat(now.properties));
+                        if (choice !== "overwrite" && choice !== "reload") throw UNDECIDED;
+                        // Either way the next write is over what was just shown, and over nothing newer.
+                        before = now.properties;
+                        etag = now.etag;
+                        told(now);
+                        if (choice === "reload") {
+                            fill(
+                                body,
+                                Object.entries(before).map(([name, value]) => propertyRow(name, value)),
+                            );
+                            throw UNDECIDED;
+                        }
                     }
                 }
             }
-        }
-        async function remove() {
-            if (!(await confirm("Delete this entity?", h("p", {}, h("code", {}, `${entity.partition} / ${entity.row}`), " as you see it here; if somebody changed it meanwhile, it stays.")))) return;
-            const { error } = await attempt("Not deleted.", () => service.remove(table, entity, etag), "Entity deleted.");
-            if (!error) close(true);
-        }
-        return [entity && button("Delete", remove, { class: "danger" }), h("span", { class: "grow" }), button("Cancel", () => close()), button(entity ? "Save" : "Create", save, { class: "primary", "data-yes": true })];
-    }, { wide: true });
+            async function remove() {
+                if (
+                    !(await confirm(
+                        "Delete this entity?",
+                        h(
+                            "p",
+                            {},
+                            h("code", {}, `${entity.partition} / ${entity.row}`),
+                            " as you see it here; if somebody changed it meanwhile, it stays.",
+                        ),
+                    ))
+                )
+                    return;
+                const { error } = await attempt("Not deleted.", () => service.remove(table, entity, etag), "Entity deleted.");
+                if (!error) close(true);
+            }
+            return [
+                entity && button("Delete", remove, { class: "danger" }),
+                h("span", { class: "grow" }),
+                button("Cancel", () => close()),
+                button(entity ? "Save" : "Create", save, { class: "primary", "data-yes": true }),
+            ];
+        },
+        { wide: true },
+    );
 }
 
 // The dialog stays: the reader goes on editing.

@@ -18,7 +18,14 @@ import { newTable } from "./tables.js";
 const SHOWN = 8;
 
 const CARDS = [
-    { service: "blob", title: "Containers", all: "#/blobs", list: listContainers, open: (name) => link(["blobs", name]), make: newContainer },
+    {
+        service: "blob",
+        title: "Containers",
+        all: "#/blobs",
+        list: listContainers,
+        open: (name) => link(["blobs", name]),
+        make: newContainer,
+    },
     { service: "queue", title: "Queues", all: "#/queues", list: listQueues, open: (name) => link(["queue", name]), make: newQueue },
     { service: "table", title: "Tables", all: "#/tables", list: listTables, open: (name) => link(["table", name]), make: newTable },
     { service: "file", title: "Shares", all: "#/shares", list: listShares, open: (name) => link(["share", name]), make: newShare },
@@ -28,16 +35,34 @@ export async function overview(page) {
     const { session } = page;
     page.title([[session.account, "#/"]]);
     page.show(
-        h("div", { class: "cards" }, CARDS.filter((one) => session.services.includes(one.service)).map((one) => card(page, one))),
-        h("div", { class: "columns" },
-            h("section", { class: "box" }, h("h2", {}, "Refused lately ", h("a", { href: "#/concurrency", class: "small" }, "all of it")), await refused(page)),
-            h("section", { class: "box" }, h("h2", {}, "This server"), facts([
-                ["Lazuli", session.version],
-                ["Key", session.development ? "published, for development" : "your own"],
-                ...Object.entries(session.endpoints ?? {}).map(([service, url]) => [service, h("code", {}, url)]),
-                ["SMB", session.smb ? "served" : "not served"],
-                ["Session until", when(session.expires)],
-            ]))));
+        h(
+            "div",
+            { class: "cards" },
+            CARDS.filter((one) => session.services.includes(one.service)).map((one) => card(page, one)),
+        ),
+        h(
+            "div",
+            { class: "columns" },
+            h(
+                "section",
+                { class: "box" },
+                h("h2", {}, "Refused lately ", h("a", { href: "#/concurrency", class: "small" }, "all of it")),
+                await refused(page),
+            ),
+            h(
+                "section",
+                { class: "box" },
+                h("h2", {}, "This server"),
+                facts([
+                    ["Lazuli", session.version],
+                    ["Key", session.development ? "published, for development" : "your own"],
+                    ...Object.entries(session.endpoints ?? {}).map(([service, url]) => [service, h("code", {}, url)]),
+                    ["SMB", session.smb ? "served" : "not served"],
+                    ["Session until", when(session.expires)],
+                ]),
+            ),
+        ),
+    );
 }
 
 function card(page, { title, all, list, open, make }) {
@@ -46,15 +71,27 @@ function card(page, { title, all, list, open, make }) {
         try {
             const { items, next } = await list({ max: SHOWN + 1 }, page.signal);
             const rows = items.slice(0, SHOWN).map((one) => h("li", {}, h("a", { href: open(one.name) }, one.name)));
-            fill(body, rows.length === 0 ? h("p", { class: "empty" }, "None yet.") : h("ul", {}, rows),
-                (next || items.length > SHOWN) && h("a", { href: all, class: "small" }, "more"));
+            fill(
+                body,
+                rows.length === 0 ? h("p", { class: "empty" }, "None yet.") : h("ul", {}, rows),
+                (next || items.length > SHOWN) && h("a", { href: all, class: "small" }, "more"),
+            );
         } catch (error) {
             if (error.name !== "AbortError") fill(body, refusalText(error));
         }
     };
     fetchAll();
-    return h("section", { class: "box" },
-        h("h2", {}, h("a", { href: all }, title), button("New", async () => (await make()) && fetchAll(), { class: "quiet", "aria-label": `New: ${title}` })), body);
+    return h(
+        "section",
+        { class: "box" },
+        h(
+            "h2",
+            {},
+            h("a", { href: all }, title),
+            button("New", async () => (await make()) && fetchAll(), { class: "quiet", "aria-label": `New: ${title}` }),
+        ),
+        body,
+    );
 }
 
 async function refused(page) {

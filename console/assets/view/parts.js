@@ -5,19 +5,24 @@ import { done } from "../widget/notice.js";
 export const tag = (text, kind = "") => h("span", { class: `tag ${kind}` }, text);
 
 // "available" is what nearly everything is, and is not worth ink.
-export const leaseState = (state, length) => (!state || state === "available" ? "" : tag(length === "infinite" ? `${state}, infinite` : state, state === "leased" ? "strong" : ""));
+export const leaseState = (state, length) =>
+    !state || state === "available" ? "" : tag(length === "infinite" ? `${state}, infinite` : state, state === "leased" ? "strong" : "");
 
 export const mono = (text) => h("code", {}, text);
 
 export function copyButton(text, label = "Copy") {
-    return button(label, async () => {
-        try {
-            await navigator.clipboard.writeText(text);
-            done("Copied.");
-        } catch {
-            done("The browser does not let this page copy. Select the text instead.");
-        }
-    }, { class: "quiet" });
+    return button(
+        label,
+        async () => {
+            try {
+                await navigator.clipboard.writeText(text);
+                done("Copied.");
+            } catch {
+                done("The browser does not let this page copy. Select the text instead.");
+            }
+        },
+        { class: "quiet" },
+    );
 }
 
 // The words between slashes, each with the address of what it names.

@@ -11,13 +11,23 @@ const CSV_COLUMNS = 60;
 
 const IMAGES = /^image\/(png|jpeg|gif|webp|avif|bmp|svg\+xml|x-icon|vnd\.microsoft\.icon)$/;
 const BY_ENDING = {
-    png: "image/png", jpg: "image/jpeg", jpeg: "image/jpeg", gif: "image/gif", webp: "image/webp", avif: "image/avif", bmp: "image/bmp", svg: "image/svg+xml", ico: "image/x-icon",
-    json: "application/json", csv: "text/csv", tsv: "text/tab-separated-values",
+    png: "image/png",
+    jpg: "image/jpeg",
+    jpeg: "image/jpeg",
+    gif: "image/gif",
+    webp: "image/webp",
+    avif: "image/avif",
+    bmp: "image/bmp",
+    svg: "image/svg+xml",
+    ico: "image/x-icon",
+    json: "application/json",
+    csv: "text/csv",
+    tsv: "text/tab-separated-values",
 };
 
 function kindOf(name, type) {
     const said = (type ?? "").split(";")[0].trim().toLowerCase();
-    const kind = said === "" || said === "application/octet-stream" ? BY_ENDING[name.split(".").at(-1).toLowerCase()] ?? said : said;
+    const kind = said === "" || said === "application/octet-stream" ? (BY_ENDING[name.split(".").at(-1).toLowerCase()] ?? said) : said;
     if (IMAGES.test(kind)) return { word: "image", type: kind };
     if (/[/+]json$/.test(kind)) return { word: "json" };
     if (kind === "text/csv" || kind === "text/tab-separated-values") return { word: "csv", mark: kind === "text/csv" ? "," : "\t" };
@@ -33,7 +43,11 @@ export async function preview({ name, type, size, read, whole, signal }) {
     const cut = buffer.length < size;
     const text = decode(buffer, cut);
     const note = cut && h("p", { class: "muted" }, `The first ${bytes(buffer.length)} of ${bytes(size)}.`);
-    if (text === null || kind.word === "image") return [hex(buffer), h("p", { class: "muted" }, `The first ${bytes(Math.min(HEX_MAX, buffer.length))} of ${bytes(size)}, which is not text.`)];
+    if (text === null || kind.word === "image")
+        return [
+            hex(buffer),
+            h("p", { class: "muted" }, `The first ${bytes(Math.min(HEX_MAX, buffer.length))} of ${bytes(size)}, which is not text.`),
+        ];
     if (kind.word === "json" && !cut) return json(text);
     if (kind.word === "csv") return [csv(text, kind.mark, cut), note];
     return [h("pre", { class: "text", tabindex: "0" }, text), note];
@@ -54,7 +68,8 @@ function image(name, type, buffer, signal) {
     signal.addEventListener("abort", () => URL.revokeObjectURL(source), { once: true });
     const facts = h("figcaption", { class: "muted" });
     const picture = h("img", {
-        src: source, alt: name,
+        src: source,
+        alt: name,
         onload: () => facts.append(`${picture.naturalWidth} × ${picture.naturalHeight}`),
         onerror: () => facts.append("The browser cannot draw this picture."),
     });
@@ -62,10 +77,13 @@ function image(name, type, buffer, signal) {
 }
 
 function json(text) {
-    let pretty = text, note;
+    let pretty = text,
+        note;
     try {
         // Numbers too long for the browser keep their digits where it can tell them.
-        const kept = JSON.rawJSON ? (_, value, context) => (typeof value === "number" && context?.source ? JSON.rawJSON(context.source) : value) : undefined;
+        const kept = JSON.rawJSON
+            ? (_, value, context) => (typeof value === "number" && context?.source ? JSON.rawJSON(context.source) : value)
+            : undefined;
         pretty = JSON.stringify(JSON.parse(text, kept), null, 2);
     } catch (error) {
         note = h("p", { class: "muted" }, `Not valid JSON: ${error.message}`);
@@ -78,15 +96,39 @@ function csv(text, mark, cut) {
     // The last line of a part may be a part of a line.
     if (cut && !more && rows.length > 1) rows.pop();
     const [head = [], ...rest] = rows;
-    const line = (row, cell) => h("tr", {}, row.slice(0, CSV_COLUMNS).map((value) => h(cell, {}, value)));
-    return [h("div", { class: "scroll csv", tabindex: "0" }, h("table", {}, h("thead", {}, line(head, "th")), h("tbody", {}, rest.map((row) => line(row, "td"))))),
-        (more || head.length > CSV_COLUMNS) && h("p", { class: "muted" }, `Shown are the first ${CSV_ROWS} rows and ${CSV_COLUMNS} columns.`)];
+    const line = (row, cell) =>
+        h(
+            "tr",
+            {},
+            row.slice(0, CSV_COLUMNS).map((value) => h(cell, {}, value)),
+        );
+    return [
+        h(
+            "div",
+            { class: "scroll csv", tabindex: "0" },
+            h(
+                "table",
+                {},
+                h("thead", {}, line(head, "th")),
+                h(
+                    "tbody",
+                    {},
+                    rest.map((row) => line(row, "td")),
+                ),
+            ),
+        ),
+        (more || head.length > CSV_COLUMNS) &&
+            h("p", { class: "muted" }, `Shown are the first ${CSV_ROWS} rows and ${CSV_COLUMNS} columns.`),
+    ];
 }
 
 // RFC 4180: fields between marks, quoted where they hold a mark, a quote (doubled) or a line's end.
 export function records(text, mark) {
     const rows = [];
-    let row = [], field = "", quoted = false, at = 0;
+    let row = [],
+        field = "",
+        quoted = false,
+        at = 0;
     const end = () => {
         row.push(field);
         field = "";
@@ -118,8 +160,13 @@ function hex(buffer) {
     const lines = [];
     for (let at = 0; at < Math.min(HEX_MAX, buffer.length); at += 16) {
         const part = [...buffer.subarray(at, at + 16)];
-        const digits = part.map((one) => one.toString(16).padStart(2, "0")).join(" ").padEnd(47);
-        lines.push(`${at.toString(16).padStart(8, "0")}  ${digits}  ${part.map((one) => (one >= 32 && one < 127 ? String.fromCharCode(one) : ".")).join("")}`);
+        const digits = part
+            .map((one) => one.toString(16).padStart(2, "0"))
+            .join(" ")
+            .padEnd(47);
+        lines.push(
+            `${at.toString(16).padStart(8, "0")}  ${digits}  ${part.map((one) => (one >= 32 && one < 127 ? String.fromCharCode(one) : ".")).join("")}`,
+        );
     }
     return h("pre", { class: "text", tabindex: "0" }, lines.join("\n"));
 }

@@ -10,11 +10,15 @@ import { search } from "../widget/search.js";
 // How many queues of a page are counted: each is a request.
 const COUNTED = 50;
 
-export const newQueue = () => form("New queue", [{ name: "name", label: "Name", required: true, hint: "3 to 63 small letters, digits and single hyphens" }],
-    async ({ name }) => {
-        await service.createQueue(name);
-        return { name };
-    });
+export const newQueue = () =>
+    form(
+        "New queue",
+        [{ name: "name", label: "Name", required: true, hint: "3 to 63 small letters, digits and single hyphens" }],
+        async ({ name }) => {
+            await service.createQueue(name);
+            return { name };
+        },
+    );
 
 export async function removeQueue(name) {
     if (!(await confirm("Delete this queue?", [h("p", {}, h("code", {}, name)), h("p", {}, "Its messages go with it.")]))) return false;
@@ -31,25 +35,51 @@ export async function queues(page) {
             rewrite(link(["queues"], question));
             show();
         }),
-        button("New queue", async () => {
-            const made = await newQueue();
-            if (made) go(link(["queue", made.name]));
-        }, { class: "primary" }));
+        button(
+            "New queue",
+            async () => {
+                const made = await newQueue();
+                if (made) go(link(["queue", made.name]));
+            },
+            { class: "primary" },
+        ),
+    );
 
     const counts = new Map();
     async function show() {
         const { element } = await paged(page, (marker, signal) => service.listQueues({ prefix: question.prefix, marker }, signal), {
-            label: "Queues", one: "queue", empty: question.prefix ? "No queue has this prefix." : "No queue yet.",
+            label: "Queues",
+            one: "queue",
+            empty: question.prefix ? "No queue has this prefix." : "No queue yet.",
             open: (row) => link(["queue", row.name]),
             loaded: count,
             columns: [
                 { name: "Name", class: "name", cell: (row) => h("a", { href: link(["queue", row.name]) }, row.name) },
-                { name: "Messages", class: "end fixed", cell: (row) => {
-                    counts.set(row.name, h("span", { class: "number" }, ""));
-                    return counts.get(row.name);
-                } },
-                { name: "Metadata", class: "wide", cell: (row) => Object.entries(row.metadata).map(([name, value]) => `${name}=${value}`).join(", ") },
-                { name: "", class: "end", cell: (row) => button("Delete", async () => (await removeQueue(row.name)) && show(), { class: "quiet", "aria-label": `Delete ${row.name}` }) },
+                {
+                    name: "Messages",
+                    class: "end fixed",
+                    cell: (row) => {
+                        counts.set(row.name, h("span", { class: "number" }, ""));
+                        return counts.get(row.name);
+                    },
+                },
+                {
+                    name: "Metadata",
+                    class: "wide",
+                    cell: (row) =>
+                        Object.entries(row.metadata)
+                            .map(([name, value]) => `${name}=${value}`)
+                            .join(", "),
+                },
+                {
+                    name: "",
+                    class: "end",
+                    cell: (row) =>
+                        button("Delete", async () => (await removeQueue(row.name)) && show(), {
+                            class: "quiet",
+                            "aria-label": `Delete ${row.name}`,
+                        }),
+                },
             ],
         });
         page.show(element);

@@ -14,7 +14,13 @@ const AGAIN_MILLISECONDS = 1500;
 const KEPT = 1000;
 const SHOWN = 300;
 
-const KINDS = [["", "all"], ["errors", "errors"], ["refused", "409 and 412"], ["denied", "403"], ["slow", "slow"]];
+const KINDS = [
+    ["", "all"],
+    ["errors", "errors"],
+    ["refused", "409 and 412"],
+    ["denied", "403"],
+    ["slow", "slow"],
+];
 const SLOW_MILLISECONDS = 100;
 
 function wanted({ filter = "", kind = "", service = "" }) {
@@ -25,7 +31,8 @@ function wanted({ filter = "", kind = "", service = "" }) {
         if (kind === "refused" && row.status !== 409 && row.status !== 412) return false;
         if (kind === "denied" && row.status !== 403) return false;
         if (kind === "slow" && row.milliseconds < SLOW_MILLISECONDS) return false;
-        const text = `${row.operation} ${row.method} ${row.path} ${row.status} ${row.code ?? ""} ${row.client} ${row.agent} ${row.id}`.toLowerCase();
+        const text =
+            `${row.operation} ${row.method} ${row.path} ${row.status} ${row.code ?? ""} ${row.client} ${row.agent} ${row.id}`.toLowerCase();
         return words.every((word) => text.includes(word));
     };
 }
@@ -34,34 +41,60 @@ export async function requests(page) {
     const { question } = page;
     if (question.refused) question.kind = "refused";
     page.title([["Requests", ""]]);
-    let rows = [], after, paused = false;
+    let rows = [],
+        after,
+        paused = false;
 
     const ask = (change) => {
         Object.assign(question, change);
         rewrite(link(["requests"], { filter: question.filter, kind: question.kind, service: question.service }));
         draw();
     };
-    const choice = (label, options, value, changed) => h("select", { "aria-label": label, onchange: (event) => changed(event.target.value) }, options.map(([one, text]) => h("option", { value: one, selected: one === value }, text)));
-    const pause = button("Pause", () => {
-        paused = !paused;
-        pause.textContent = paused ? "Go on" : "Pause";
-        pause.setAttribute("aria-pressed", paused);
-    }, { "aria-pressed": "false" });
+    const choice = (label, options, value, changed) =>
+        h(
+            "select",
+            { "aria-label": label, onchange: (event) => changed(event.target.value) },
+            options.map(([one, text]) => h("option", { value: one, selected: one === value }, text)),
+        );
+    const pause = button(
+        "Pause",
+        () => {
+            paused = !paused;
+            pause.textContent = paused ? "Go on" : "Pause";
+            pause.setAttribute("aria-pressed", paused);
+        },
+        { "aria-pressed": "false" },
+    );
     page.tools(
         search("Filter: operation, path, status, code, client", question.filter, (filter) => ask({ filter })),
-        choice("Service", [["", "all services"], ...page.session.services.map((one) => [one, one])], question.service ?? "", (service) => ask({ service })),
+        choice("Service", [["", "all services"], ...page.session.services.map((one) => [one, one])], question.service ?? "", (service) =>
+            ask({ service }),
+        ),
         choice("Kind", KINDS, question.kind ?? "", (kind) => ask({ kind })),
-        pause);
+        pause,
+    );
 
     const pane = h("aside", { class: "pane", "aria-label": "The request", hidden: true });
     const list = grid({
-        label: "Requests", empty: "No request yet, or none that the filter lets through.",
+        label: "Requests",
+        empty: "No request yet, or none that the filter lets through.",
         open: (row) => () => show(row),
         classes: (row) => (row.status >= 400 ? "failed" : ""),
         columns: [
             { name: "Time", class: "fixed", cell: (row) => when(row.time) },
-            { name: "Status", class: "fixed", cell: (row) => h("span", { class: `status ${row.status >= 400 ? "bad" : "good"}` }, row.status) },
-            { name: "Operation", class: "name", cell: (row) => [button(row.operation, () => show(row), { class: "link" }), row.code && h("div", { class: "code" }, row.code)] },
+            {
+                name: "Status",
+                class: "fixed",
+                cell: (row) => h("span", { class: `status ${row.status >= 400 ? "bad" : "good"}` }, row.status),
+            },
+            {
+                name: "Operation",
+                class: "name",
+                cell: (row) => [
+                    button(row.operation, () => show(row), { class: "link" }),
+                    row.code && h("div", { class: "code" }, row.code),
+                ],
+            },
             { name: "Path", class: "path wide", cell: (row) => [h("span", { class: "method" }, row.method), " ", h("code", {}, row.path)] },
             { name: "ms", class: "end fixed", cell: (row) => h("span", { class: "number" }, milliseconds(row.milliseconds)) },
             { name: "In", class: "end fixed wide", cell: (row) => bytes(row.bytes_in) },
@@ -78,23 +111,58 @@ export async function requests(page) {
     }
     function show(row) {
         pane.hidden = false;
-        fill(pane,
-            h("header", {}, h("h2", {}, row.operation), button("×", () => {
-                pane.hidden = true;
-            }, { class: "quiet", "aria-label": "Close the request", "data-close": true })),
+        fill(
+            pane,
+            h(
+                "header",
+                {},
+                h("h2", {}, row.operation),
+                button(
+                    "×",
+                    () => {
+                        pane.hidden = true;
+                    },
+                    { class: "quiet", "aria-label": "Close the request", "data-close": true },
+                ),
+            ),
             facts([
-                ["Status", [h("span", { class: `status ${row.status >= 400 ? "bad" : "good"}` }, row.status), " ", row.code && h("strong", {}, row.code)]],
-                ["Reason", row.reason], ["Request", [h("span", { class: "method" }, row.method), " ", mono(row.path)]], ["Service", row.service], ["Time", when(row.time)], ["Took", `${milliseconds(row.milliseconds)} ms`],
-                ["Received", `${row.bytes_in} bytes`], ["Sent", `${row.bytes_out} bytes`], ["Client", row.client], ["User agent", row.agent], ["Request id", [mono(row.id), copyButton(row.id)]],
+                [
+                    "Status",
+                    [
+                        h("span", { class: `status ${row.status >= 400 ? "bad" : "good"}` }, row.status),
+                        " ",
+                        row.code && h("strong", {}, row.code),
+                    ],
+                ],
+                ["Reason", row.reason],
+                ["Request", [h("span", { class: "method" }, row.method), " ", mono(row.path)]],
+                ["Service", row.service],
+                ["Time", when(row.time)],
+                ["Took", `${milliseconds(row.milliseconds)} ms`],
+                ["Received", `${row.bytes_in} bytes`],
+                ["Sent", `${row.bytes_out} bytes`],
+                ["Client", row.client],
+                ["User agent", row.agent],
+                ["Request id", [mono(row.id), copyButton(row.id)]],
             ]),
             row.string_to_sign && [
                 h("h3", {}, "What the server expected to be signed ", copyButton(row.string_to_sign)),
-                h("p", { class: "muted" }, "Compare it with what the client signed: line by line, the first difference is the mistake. If nothing differs, the key does."),
-                h("pre", { class: "text to-sign", tabindex: "0" }, row.string_to_sign)]);
+                h(
+                    "p",
+                    { class: "muted" },
+                    "Compare it with what the client signed: line by line, the first difference is the mistake. If nothing differs, the key does.",
+                ),
+                h("pre", { class: "text to-sign", tabindex: "0" }, row.string_to_sign),
+            ],
+        );
     }
     async function refresh() {
         try {
-            const { requests: more, next } = await view("requests", { after, limit: after === undefined ? KEPT : undefined, refused: question.refused }, page.signal);
+            const { requests: more, next } = await view(
+                "requests",
+                { after, limit: after === undefined ? KEPT : undefined, refused: question.refused },
+                page.signal,
+            );
             const first = after === undefined;
             after = next;
             if (more.length > 0 || first) {

@@ -11,16 +11,27 @@ export function modal(title, content, actions, { wide } = {}) {
             outcome = value;
             dialog.close();
         };
-        const dialog = h("dialog", { "aria-labelledby": id, class: wide ? "broad" : undefined },
-            h("header", {}, h("h2", { id }, title), button("×", () => close(), { class: "quiet", "aria-label": "Close" })),
-            content, h("footer", {}, actions(close)));
+        const dialog = h(
+            "dialog",
+            { "aria-labelledby": id, class: wide ? "broad" : undefined },
+            h(
+                "header",
+                {},
+                h("h2", { id }, title),
+                button("×", () => close(), { class: "quiet", "aria-label": "Close" }),
+            ),
+            content,
+            h("footer", {}, actions(close)),
+        );
         dialog.addEventListener("close", () => {
             dialog.remove();
             resolve(outcome);
         });
         document.body.append(dialog);
         dialog.showModal();
-        (dialog.querySelector("[data-first], input:not([type=checkbox]), textarea, select") ?? dialog.querySelector("footer button"))?.focus();
+        (
+            dialog.querySelector("[data-first], input:not([type=checkbox]), textarea, select") ?? dialog.querySelector("footer button")
+        )?.focus();
     });
 }
 
@@ -38,15 +49,27 @@ export function form(title, fields, work, { yes = "Create", before } = {}) {
     const trouble = h("div", { role: "alert" });
     const inputs = new Map();
     const rows = fields.map((field) => {
-        const id = freshId("field"), hint = field.hint && h("small", { id: `${id}-hint` }, field.hint);
-        const common = { id, name: field.name, required: field.required, "aria-describedby": hint ? `${id}-hint` : undefined, autocomplete: "off", spellcheck: "false" };
+        const id = freshId("field"),
+            hint = field.hint && h("small", { id: `${id}-hint` }, field.hint);
+        const common = {
+            id,
+            name: field.name,
+            required: field.required,
+            "aria-describedby": hint ? `${id}-hint` : undefined,
+            autocomplete: "off",
+            spellcheck: "false",
+        };
         const input = field.options
-            ? h("select", common, field.options.map(([value, label]) => h("option", { value, selected: value === field.value }, label)))
+            ? h(
+                  "select",
+                  common,
+                  field.options.map(([value, label]) => h("option", { value, selected: value === field.value }, label)),
+              )
             : field.rows
-                ? h("textarea", { ...common, rows: field.rows, value: field.value ?? "" })
-                : field.type === "checkbox"
-                    ? h("input", { ...common, type: "checkbox", checked: field.value })
-                    : h("input", { ...common, type: field.type ?? "text", value: field.value ?? "", min: field.min, max: field.max });
+              ? h("textarea", { ...common, rows: field.rows, value: field.value ?? "" })
+              : field.type === "checkbox"
+                ? h("input", { ...common, type: "checkbox", checked: field.value })
+                : h("input", { ...common, type: field.type ?? "text", value: field.value ?? "", min: field.min, max: field.max });
         inputs.set(field.name, input);
         return h("div", { class: field.type === "checkbox" ? "field check" : "field" }, h("label", { for: id }, field.label), input, hint);
     });
@@ -54,7 +77,9 @@ export function form(title, fields, work, { yes = "Create", before } = {}) {
         const submit = async () => {
             const bad = [...inputs.values()].find((input) => !input.checkValidity());
             if (bad) return bad.reportValidity();
-            const values = Object.fromEntries([...inputs].map(([name, input]) => [name, input.type === "checkbox" ? input.checked : input.value]));
+            const values = Object.fromEntries(
+                [...inputs].map(([name, input]) => [name, input.type === "checkbox" ? input.checked : input.value]),
+            );
             go.disabled = true;
             try {
                 close((await work(values)) ?? values);

@@ -8,16 +8,31 @@ export function grid({ label, columns, open, choose, empty = "Nothing here.", cl
     const chosen = new Set();
     const body = h("tbody");
     const all = choose && h("input", { type: "checkbox", "aria-label": "Choose all", onchange: () => chooseAll(all.checked) });
-    const head = h("tr", {}, choose && h("th", { class: "tick" }, all), columns.map((one) => h("th", { scope: "col", class: one.class }, one.name)));
+    const head = h(
+        "tr",
+        {},
+        choose && h("th", { class: "tick" }, all),
+        columns.map((one) => h("th", { scope: "col", class: one.class }, one.name)),
+    );
     const table = h("table", { class: "grid", "aria-label": label }, h("thead", {}, head), body);
     const none = h("p", { class: "empty", hidden: true }, empty);
     const element = h("div", { class: "scroll" }, table, none);
 
     function line(row) {
-        const tick = choose && h("input", { type: "checkbox", tabindex: "-1", "aria-label": `Choose ${row.name ?? "this row"}`, onchange: () => toggle(row, tick.checked) });
-        const made = h("tr", { tabindex: "-1", class: classes?.(row) },
+        const tick =
+            choose &&
+            h("input", {
+                type: "checkbox",
+                tabindex: "-1",
+                "aria-label": `Choose ${row.name ?? "this row"}`,
+                onchange: () => toggle(row, tick.checked),
+            });
+        const made = h(
+            "tr",
+            { tabindex: "-1", class: classes?.(row) },
             choose && h("td", { class: "tick" }, tick),
-            columns.map((one) => h("td", { class: one.class }, one.cell(row))));
+            columns.map((one) => h("td", { class: one.class }, one.cell(row))),
+        );
         made.addEventListener("focus", () => stop(made));
         if (open) {
             made.classList.add("opens");
@@ -82,7 +97,8 @@ export function grid({ label, columns, open, choose, empty = "Nothing here.", cl
         },
         // The focus stays with its row, or with its place in the list if the row is gone.
         set(next) {
-            const at = [...body.children].indexOf(document.activeElement), held = rows[at];
+            const at = [...body.children].indexOf(document.activeElement),
+                held = rows[at];
             rows = [...next];
             chosen.clear();
             fill(body, rows.map(line));

@@ -18,14 +18,23 @@ export function done(...words) {
 export function problem(error, tried) {
     if (error.name === "AbortError") return;
     const element = h("div", { class: "notice bad", role: "alert" });
-    element.append(h("div", {}, tried && h("p", {}, tried), refusalText(error)), button("×", () => element.remove(), { class: "quiet", "aria-label": "Close this notice" }));
+    element.append(
+        h("div", {}, tried && h("p", {}, tried), refusalText(error)),
+        button("×", () => element.remove(), { class: "quiet", "aria-label": "Close this notice" }),
+    );
     show(element);
 }
 
 // A refusal in place: code, words, status and the request's id, by which the server's log can be searched.
 export function refusalText(error) {
     const facts = [error.status && `status ${error.status}`, error.id && `request ${error.id}`].filter(Boolean).join(", ");
-    return h("div", { class: "refusal" }, error.code && h("strong", {}, error.code), h("p", {}, error.message || String(error)), facts && h("small", {}, facts));
+    return h(
+        "div",
+        { class: "refusal" },
+        error.code && h("strong", {}, error.code),
+        h("p", {}, error.message || String(error)),
+        facts && h("small", {}, facts),
+    );
 }
 
 // Runs what a person asked for, and says how it went.

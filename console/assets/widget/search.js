@@ -4,7 +4,8 @@ import { h } from "../dom.js";
 const REST_MILLISECONDS = 250;
 
 export function search(label, value, changed) {
-    let timer, last = value ?? "";
+    let timer,
+        last = value ?? "";
     const tell = () => {
         clearTimeout(timer);
         if (input.value === last) return;
@@ -12,7 +13,13 @@ export function search(label, value, changed) {
         changed(last);
     };
     const input = h("input", {
-        type: "search", "data-search": true, placeholder: label, "aria-label": label, value: last, autocomplete: "off", spellcheck: "false",
+        type: "search",
+        "data-search": true,
+        placeholder: label,
+        "aria-label": label,
+        value: last,
+        autocomplete: "off",
+        spellcheck: "false",
         oninput: () => {
             clearTimeout(timer);
             timer = setTimeout(tell, REST_MILLISECONDS);

@@ -5,17 +5,24 @@ import { refusalText } from "./notice.js";
 // tabs: {name, make()}: `make` may be asynchronous. `chosen` is told the name.
 export function tabs(label, entries, { first, chosen } = {}) {
     const panel = h("div", { role: "tabpanel", class: "panel", id: freshId("panel"), tabindex: "-1" });
-    const buttons = entries.map((entry) => h("button", { type: "button", role: "tab", "aria-controls": panel.id, onclick: () => select(entry) }, entry.name));
-    const list = h("div", {
-        role: "tablist", "aria-label": label,
-        onkeydown: (event) => {
-            const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-            if (!by) return;
-            const to = (buttons.indexOf(document.activeElement) + by + buttons.length) % buttons.length;
-            buttons[to].focus();
-            select(entries[to]);
+    const buttons = entries.map((entry) =>
+        h("button", { type: "button", role: "tab", "aria-controls": panel.id, onclick: () => select(entry) }, entry.name),
+    );
+    const list = h(
+        "div",
+        {
+            role: "tablist",
+            "aria-label": label,
+            onkeydown: (event) => {
+                const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+                if (!by) return;
+                const to = (buttons.indexOf(document.activeElement) + by + buttons.length) % buttons.length;
+                buttons[to].focus();
+                select(entries[to]);
+            },
         },
-    }, buttons);
+        buttons,
+    );
     let latest;
     async function select(entry) {
         latest = entry;

@@ -10,7 +10,17 @@ const FILES_AT_ONCE = 2;
 
 const list = h("ul");
 const title = h("strong", { role: "status" });
-const tray = h("aside", { id: "tray", "aria-label": "Uploads" }, h("header", {}, title, button("×", () => tidy(), { class: "quiet", "aria-label": "Put finished uploads away" })), list);
+const tray = h(
+    "aside",
+    { id: "tray", "aria-label": "Uploads" },
+    h(
+        "header",
+        {},
+        title,
+        button("×", () => tidy(), { class: "quiet", "aria-label": "Put finished uploads away" }),
+    ),
+    list,
+);
 const waiting = [];
 let under = 0;
 
@@ -56,7 +66,8 @@ async function run(one) {
     };
     const attempt = (overwrite) => one.put(one.name, file, { overwrite, signal: stop.signal, progress });
     element.dataset.state = "running";
-    let end = "done", words = bytes(file.size);
+    let end = "done",
+        words = bytes(file.size);
     try {
         stop.signal.throwIfAborted();
         try {
@@ -81,12 +92,16 @@ let asking = Promise.resolve();
 function overwrites(one) {
     asking = asking.then(async () => {
         if (one.shared.answer) return one.shared.answer === "all";
-        const answer = await modal("It is there already", h("div", { class: "body" }, h("p", {}, "Something is stored as ", h("code", {}, one.name), ".")), (close) => [
-            button("Skip all", () => close("none")),
-            button("Skip", () => close("skip"), { "data-first": true }),
-            button("Overwrite all", () => close("all"), { class: "danger" }),
-            button("Overwrite", () => close("one"), { class: "danger", "data-yes": true }),
-        ]);
+        const answer = await modal(
+            "It is there already",
+            h("div", { class: "body" }, h("p", {}, "Something is stored as ", h("code", {}, one.name), ".")),
+            (close) => [
+                button("Skip all", () => close("none")),
+                button("Skip", () => close("skip"), { "data-first": true }),
+                button("Overwrite all", () => close("all"), { class: "danger" }),
+                button("Overwrite", () => close("one"), { class: "danger", "data-yes": true }),
+            ],
+        );
         if (answer === "all" || answer === "none") one.shared.answer = answer;
         return answer === "all" || answer === "one";
     });
@@ -107,10 +122,16 @@ function tidy() {
 
 // A button that asks for files, and a page that takes them dropped; folders keep their names.
 export function takeFiles(page, taken) {
-    const input = h("input", { type: "file", multiple: true, hidden: true, "aria-label": "Files to upload", onchange: () => {
-        taken([...input.files].map((file) => ({ name: file.name, file })));
-        input.value = "";
-    } });
+    const input = h("input", {
+        type: "file",
+        multiple: true,
+        hidden: true,
+        "aria-label": "Files to upload",
+        onchange: () => {
+            taken([...input.files].map((file) => ({ name: file.name, file })));
+            input.value = "";
+        },
+    });
     const zone = page.body;
     const over = (on) => zone.classList.toggle("over", on);
     const listen = (event, call) => zone.addEventListener(event, call, { signal: page.signal });
@@ -124,7 +145,10 @@ export function takeFiles(page, taken) {
         event.preventDefault();
         over(false);
         const entries = [...event.dataTransfer.items].map((item) => item.webkitGetAsEntry?.()).filter(Boolean);
-        const files = entries.length > 0 ? (await Promise.all(entries.map((entry) => below(entry, "")))).flat() : [...event.dataTransfer.files].map((file) => ({ name: file.name, file }));
+        const files =
+            entries.length > 0
+                ? (await Promise.all(entries.map((entry) => below(entry, "")))).flat()
+                : [...event.dataTransfer.files].map((file) => ({ name: file.name, file }));
         if (files.length > 0) taken(files);
     });
     return [button("Upload", () => input.click(), { class: "primary", title: "Or drop files here" }), input];
@@ -132,7 +156,8 @@ export function takeFiles(page, taken) {
 
 async function below(entry, path) {
     if (entry.isFile) return [{ name: path + entry.name, file: await new Promise((resolve, reject) => entry.file(resolve, reject)) }];
-    const reader = entry.createReader(), found = [];
+    const reader = entry.createReader(),
+        found = [];
     for (;;) {
         const some = await new Promise((resolve, reject) => reader.readEntries(resolve, reject));
         if (some.length === 0) break;
