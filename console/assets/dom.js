@@ -1,7 +1,7 @@
 // Elements by construction: h("a", {href: "#/blobs"}, "text", child). What clients stored enters the page as text nodes
 // and attribute values alone; there is no other way to make an element here, so no name and no content can become markup.
 
-const LOCAL = /^(#|\/(?!\/)|blob:)/;
+const LOCAL = /^(#|\/(?![/\\])|blob:)/;
 
 // Set as properties: their attributes are only what an element starts with.
 const PROPERTIES = new Set(["value", "checked", "disabled", "selected", "indeterminate", "multiple", "hidden", "open"]);

@@ -7,7 +7,7 @@ import { link, rewrite } from "../router.js";
 import { grid } from "../widget/grid.js";
 import { problem } from "../widget/notice.js";
 import { facts } from "../widget/pairs.js";
-import { search } from "../widget/search.js";
+import { search, toggle } from "../widget/search.js";
 import { copyButton, mono } from "./parts.js";
 
 const AGAIN_MILLISECONDS = 1500;
@@ -22,10 +22,13 @@ const KINDS = [
     ["slow", "slow"],
 ];
 const SLOW_MILLISECONDS = 100;
+// What the console itself asks for its pages is seldom what somebody looks for.
+const OURS = "lazuli-console/";
 
-function wanted({ filter = "", kind = "", service = "" }) {
+function wanted({ filter = "", kind = "", service = "", own = "" }) {
     const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
     return (row) => {
+        if (!own && row.agent?.startsWith(OURS)) return false;
         if (service && row.service !== service) return false;
         if (kind === "errors" && row.status < 400) return false;
         if (kind === "refused" && row.status !== 409 && row.status !== 412) return false;
@@ -47,7 +50,7 @@ export async function requests(page) {
 
     const ask = (change) => {
         Object.assign(question, change);
-        rewrite(link(["requests"], { filter: question.filter, kind: question.kind, service: question.service }));
+        rewrite(link(["requests"], { filter: question.filter, kind: question.kind, service: question.service, own: question.own }));
         draw();
     };
     const choice = (label, options, value, changed) =>
@@ -71,6 +74,7 @@ export async function requests(page) {
             ask({ service }),
         ),
         choice("Kind", KINDS, question.kind ?? "", (kind) => ask({ kind })),
+        toggle("the console's own", question.own === "1", (on) => ask({ own: on ? "1" : "" })),
         pause,
     );
 

@@ -5,8 +5,10 @@ import { duration } from "../format.js";
 const running = new Set();
 setInterval(() => {
     for (const one of running) {
-        if (one.element.isConnected) one.draw();
-        else if (one.seen) running.delete(one);
+        one.missed = one.element.isConnected ? 0 : one.missed + 1;
+        // Made and not shown yet is one tick; two are for good.
+        if (one.missed > 1) running.delete(one);
+        else one.draw();
     }
 }, 1000);
 
@@ -16,10 +18,9 @@ export function countdown(seconds, ended = "now") {
     const element = h("span", { class: "number countdown" });
     const one = {
         element,
-        seen: false,
+        missed: 0,
         draw() {
             const left = (end - performance.now()) / 1000;
-            one.seen = true;
             element.textContent = left <= 0 ? ended : duration(left);
             element.classList.toggle("soon", left > 0 && left < 10);
         },
