@@ -42,7 +42,8 @@ function wanted({ filter = "", kind = "", service = "", own = "" }) {
 
 export async function requests(page) {
     const { question } = page;
-    if (question.refused) question.kind = "refused";
+    // From the feed of refused writes: those are kept longer than requests are, and apart.
+    if (question.refused) Object.assign(question, { kind: "refused", own: "1" });
     page.title([["Requests", ""]]);
     let rows = [],
         after,
@@ -50,6 +51,10 @@ export async function requests(page) {
 
     const ask = (change) => {
         Object.assign(question, change);
+        if (question.refused) {
+            [question.refused, rows, after] = [undefined, [], undefined];
+            refresh();
+        }
         rewrite(link(["requests"], { filter: question.filter, kind: question.kind, service: question.service, own: question.own }));
         draw();
     };
@@ -161,13 +166,13 @@ export async function requests(page) {
         );
     }
     async function refresh() {
+        const [since, { refused }] = [after, question];
         try {
-            const { requests: more, next } = await view(
-                "requests",
-                { after, limit: after === undefined ? KEPT : undefined, refused: question.refused },
-                page.signal,
-            );
-            const first = after === undefined;
+            const limit = since === undefined ? KEPT : undefined;
+            const { requests: more, next } = await view("requests", { after: since, limit, refused }, page.signal);
+            // Another one was faster, or something else is looked at by now.
+            if (after !== since || question.refused !== refused) return;
+            const first = since === undefined;
             after = next;
             if (more.length > 0 || first) {
                 rows = [...more.reverse(), ...rows].slice(0, KEPT);
