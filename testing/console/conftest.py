@@ -86,22 +86,72 @@ def browser():
 
 
 @pytest.fixture(params=LOOKS)
-def stranger(request, browser, server):
+def look(request):
+    return request.param
+
+
+def signed_in(page):
+    page.click("devstoreaccount1")
+    page.sees("This server")
+    return page
+
+
+def judge(page):
+    assert page.run("document.documentElement.scrollWidth <= innerWidth"), "something is wider than the window"
+    page.judge()
+
+
+@pytest.fixture
+def stranger(look, browser, server):
     """A page on which nobody is signed in."""
-    page = browser.page(server.console, **LOOKS[request.param])
-    page.look_name = request.param
+    page = browser.page(server.console, **LOOKS[look])
+    page.look_name = look
     page.open()
     page.sees("Sign in")
     yield page
     try:
-        assert page.run("document.documentElement.scrollWidth <= innerWidth"), "something is wider than the window"
-        page.judge()
+        judge(page)
     finally:
         page.close()
 
 
 @pytest.fixture
-def page(stranger):
-    stranger.click("devstoreaccount1")
-    stranger.sees("This server")
-    return stranger
+def fresh(stranger):
+    """A page of one's own, signed in."""
+    return signed_in(stranger)
+
+
+@pytest.fixture(scope="session")
+def visits(browser, server):
+    """The pages that tests share, one for each look, as somebody works for hours in one."""
+    pages = {}
+
+    def visit(look):
+        if look not in pages:
+            page = browser.page(server.console, **LOOKS[look])
+            page.look_name = look
+            page.open()
+            pages[look] = signed_in(page)
+        return pages[look]
+
+    visit.drop = lambda look: pages.pop(look).close()
+    yield visit
+    for page in pages.values():
+        page.close()
+
+
+@pytest.fixture
+def page(look, visits):
+    """A page that is signed in, on its first page, with nothing open."""
+    page = visits(look)
+    page.open("#/")
+    page.run("""[...document.querySelectorAll("dialog")].map((one) => one.close())""")
+    page.run("""[...document.querySelectorAll("#notices > *")].map((one) => one.remove())""")
+    page.run("""document.querySelector("#tray header button")?.click()""")
+    page.sees("This server")
+    try:
+        yield page
+        judge(page)
+    except BaseException:
+        visits.drop(look)
+        raise

@@ -30,14 +30,14 @@ def test_with_a_key_and_out_again(stranger):
     stranger.sees("Account key")
 
 
-def test_a_session_that_ended_comes_back_where_it_was(page):
-    page.open("#/queues")
-    page.sees("New queue")
-    page.run("fetch('/api/sign-out', {method: 'POST', headers: {'x-lazuli-console': '1'}}).then(() => true)")
-    page.open("#/tables")
-    page.sees("Your session ended")
-    page.click("devstoreaccount1")
-    page.sees("New table")
+def test_a_session_that_ended_comes_back_where_it_was(fresh):
+    fresh.open("#/queues")
+    fresh.sees("New queue")
+    fresh.run("fetch('/api/sign-out', {method: 'POST', headers: {'x-lazuli-console': '1'}}).then(() => true)")
+    fresh.open("#/tables")
+    fresh.sees("Your session ended")
+    fresh.click("devstoreaccount1")
+    fresh.sees("New table")
 
 
 def test_a_session_is_of_one_account(stranger, server, blobs):
@@ -53,16 +53,16 @@ def test_a_session_is_of_one_account(stranger, server, blobs):
     blobs.delete_container("of-the-other-account")
 
 
-def test_dark_and_light(page):
-    dark = page.look_name == "phone"
-    ground = lambda: page.run("getComputedStyle(document.body).backgroundColor")
+def test_dark_and_light(fresh):
+    dark = fresh.look_name == "phone"
+    ground = lambda: fresh.run("getComputedStyle(document.body).backgroundColor")
     at_first = ground()
     assert (at_first == "rgb(16, 21, 29)") == dark
-    page.click("Dark or light")
-    page.wait(lambda: ground() != at_first, "the other colours")
+    fresh.click("Dark or light")
+    fresh.wait(lambda: ground() != at_first, "the other colours")
     # What was chosen outlasts a visit, and what the system prefers.
-    page.reload()
-    page.sees("This server")
+    fresh.reload()
+    fresh.sees("This server")
     assert ground() != at_first
 
 
