@@ -62,6 +62,10 @@ async fn a_session_is_opened_with_a_key() {
     let session = json(&answer);
     assert_eq!((session["account"].as_str(), session["development"].as_bool()), (Some(ACCOUNT), Some(true)));
     assert_eq!(session["services"], serde_json::json!(["blob", "queue", "table", "file"]));
+    for service in ["blob", "queue", "table", "file"] {
+        let endpoint = session["endpoints"][service].as_str().unwrap_or_default();
+        assert!(endpoint.starts_with("http://") && endpoint.ends_with(&format!("/{ACCOUNT}")), "{service}: {endpoint}");
+    }
     assert_eq!(session["expires"], "2026-01-02T04:04:05.0000000Z");
     seen.speak_tls();
     let answer = seen.try_sign_in(OTHER, OTHER_KEY).await;
