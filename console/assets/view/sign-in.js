@@ -22,7 +22,7 @@ export function signInPage({ development = LOOPBACK.test(location.hostname), why
         spellcheck: "false",
         autocapitalize: "off",
     });
-    const key = h("input", { id: "key", name: "key", type: "password", autocomplete: "current-password", required: true });
+    const key = h("input", { id: "key", name: "key", type: "password", autocomplete: "off", required: true });
     const enter = async (name, secret) => {
         fill(trouble);
         try {
