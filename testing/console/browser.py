@@ -280,6 +280,7 @@ class Page:
             self.call("Input.dispatchDragEvent", type=event, x=at["x"], y=at["y"], data=data)
 
     def downloads_to(self, directory):
+        self.browser.downloads.clear()
         self.browser.call("Browser.setDownloadBehavior", behavior="allow", browserContextId=self.context, downloadPath=str(directory), eventsEnabled=True)
 
     def downloaded(self, directory, name):

@@ -82,15 +82,15 @@ def test_keys(page):
     assert page.run("document.activeElement === document.body")
 
 
-def test_everything_is_reached_with_tab(page):
-    page.open("#/requests")
-    page.sees("Pause")
-    wanted = set(page.run("[...document.querySelectorAll('a[href], button, input, select')].filter((one) => one.checkVisibility() && !one.closest('.grid')).map((one) => one.innerText || one.ariaLabel)"))
+def test_everything_is_reached_with_tab(fresh):
+    fresh.open("#/requests")
+    fresh.sees("Pause")
+    wanted = set(fresh.run("[...document.querySelectorAll('a[href], button, input, select')].filter((one) => one.checkVisibility() && !one.closest('.grid')).map((one) => one.innerText || one.ariaLabel)"))
     seen = set()
     for _ in range(60):
-        page.press("Tab")
-        seen.add(page.run("document.activeElement.innerText || document.activeElement.ariaLabel"))
-        assert page.run("""document.activeElement === document.body || document.activeElement.matches('.grid tr') ||
+        fresh.press("Tab")
+        seen.add(fresh.run("document.activeElement.innerText || document.activeElement.ariaLabel"))
+        assert fresh.run("""document.activeElement === document.body || document.activeElement.matches('.grid tr') ||
             getComputedStyle(document.activeElement).outlineStyle !== 'none'"""), "the focus is not visible"
     assert wanted <= seen, wanted - seen
 

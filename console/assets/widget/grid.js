@@ -23,7 +23,6 @@ export function grid({ label, columns, open, choose, empty = "Nothing here.", cl
             choose &&
             h("input", {
                 type: "checkbox",
-                tabindex: "-1",
                 "aria-label": `Choose ${row.name ?? "this row"}`,
                 onchange: () => toggle(row, tick.checked),
             });
@@ -33,7 +32,8 @@ export function grid({ label, columns, open, choose, empty = "Nothing here.", cl
             choose && h("td", { class: "tick" }, tick),
             columns.map((one) => h("td", { class: one.class }, one.cell(row))),
         );
-        made.addEventListener("focus", () => stop(made));
+        made.addEventListener("focusin", () => stop(made));
+        reach(made, -1);
         if (open) {
             made.classList.add("opens");
             made.addEventListener("click", (event) => {
@@ -50,9 +50,15 @@ export function grid({ label, columns, open, choose, empty = "Nothing here.", cl
         if (typeof to === "string") location.hash = to;
         else to?.();
     };
+    // The row that the Tab key stops at, and all that is in it; the others are a step of the arrows away.
+    let current = null;
     const stop = (made) => {
-        for (const other of body.children) other.tabIndex = -1;
-        if (made) made.tabIndex = 0;
+        if (current) reach(current, -1);
+        current = made;
+        if (made) reach(made, 0);
+    };
+    const reach = (made, index) => {
+        for (const one of [made, ...made.querySelectorAll("a, button, input")]) one.tabIndex = index;
     };
     const toggle = (row, on) => {
         chosen[on ? "add" : "delete"](row);
@@ -87,7 +93,7 @@ export function grid({ label, columns, open, choose, empty = "Nothing here.", cl
     const settle = () => {
         none.hidden = rows.length > 0;
         table.hidden = rows.length === 0;
-        if (![...body.children].some((made) => made.tabIndex === 0)) stop(body.firstElementChild);
+        if (current?.parentNode !== body) stop(body.firstElementChild);
     };
 
     return {
