@@ -58,7 +58,7 @@ export async function overview(page) {
                     ["Key", session.development ? "published, for development" : "your own"],
                     ...Object.entries(session.endpoints ?? {}).map(([service, url]) => [service, h("code", {}, url)]),
                     ["SMB", session.smb ? "served" : "not served"],
-                    ["Signed in until", when(session.expires)],
+                    ["Session", ["until ", when(session.expires)]],
                 ]),
             ),
         ),

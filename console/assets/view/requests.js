@@ -145,14 +145,6 @@ export async function requests(page) {
                 ],
                 ["Reason", row.reason],
                 ["Request", [h("span", { class: "method" }, row.method), " ", mono(row.path)]],
-                ["Service", row.service],
-                ["Time", when(row.time)],
-                ["Took", `${milliseconds(row.milliseconds)} ms`],
-                ["Received", `${row.bytes_in} bytes`],
-                ["Sent", `${row.bytes_out} bytes`],
-                ["Client", row.client],
-                ["User agent", row.agent],
-                ["Request id", [mono(row.id), copyButton(row.id)]],
             ]),
             row.string_to_sign && [
                 h("h3", {}, "What the server expected to be signed ", copyButton(row.string_to_sign)),
@@ -163,6 +155,16 @@ export async function requests(page) {
                 ),
                 h("pre", { class: "text to-sign", tabindex: "0" }, row.string_to_sign),
             ],
+            facts([
+                ["Service", row.service],
+                ["Time", when(row.time)],
+                ["Took", `${milliseconds(row.milliseconds)} ms`],
+                ["Received", `${row.bytes_in} bytes`],
+                ["Sent", `${row.bytes_out} bytes`],
+                ["Client", row.client],
+                ["User agent", row.agent],
+                ["Request id", [mono(row.id), copyButton(row.id)]],
+            ]),
         );
     }
     async function refresh() {

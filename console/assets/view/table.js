@@ -94,7 +94,11 @@ export async function table(page, name) {
                         const value = row.properties[column];
                         return value === undefined
                             ? ""
-                            : h("span", { title: value.type, class: /^(Int|Double)/.test(value.type) ? "number" : "" }, short(value.value));
+                            : h(
+                                  "span",
+                                  { title: value.type, class: ["String", "Binary"].includes(value.type) ? "" : "number" },
+                                  short(value.value),
+                              );
                     },
                 })),
             ],
