@@ -48,16 +48,29 @@ def test_endless_leases_and_containers(page, container):
 
 def test_what_smb_clients_have_open(page, server, shares):
     share = shares.create_share(fresh_name("s"))
+    share.create_directory("plans")
+    path = f"{share.share_name}/plans/report.docx"
     with smb.Client(server.smb_port, share.share_name) as mounted:
-        mounted.make("report.docx", b"x" * 100)
-        with mounted.open("report.docx", smb.EVERYTHING, "") as held:
-            held.lock(0, 50) if hasattr(held, "lock") else None
+        mounted.make("plans/report.docx", b"x" * 100)
+        with mounted.open("plans/report.docx", smb.EVERYTHING, "R") as held:
+            held.lock(10, 50)
             page.open("#/concurrency")
-            page.sees(f"{share.share_name}/report.docx")
+            page.sees(path)
             page.sees("127.0.0.1")
+            page.sees("exclusive 10–59")
+            held.unlock(10, 50)
+            page.misses("exclusive 10–59")
+            # From there to the file and its handles.
+            page.click(path, kind="[aria-label='Files open over SMB'] tr")
+            page.sees("Close", ".panel")
+            page.open("#/concurrency")
             held.mark_for_deletion()
             page.sees("delete pending")
-        page.misses(f"{share.share_name}/report.docx", ".concurrency")
+            # What REST is refused because of it, and why.
+            with Refused(409):
+                share.get_file_client("plans/report.docx").upload_file(b"y")
+            page.sees("plans/report.docx", ".feed")
+        page.misses(path, ".concurrency > .box:nth-child(3)")
     share.delete_share()
 
 

@@ -114,7 +114,7 @@ function panel(title, list, fetchRows) {
 }
 
 function refusedFeed(page) {
-    const list = refusedGrid("Nothing was refused: no 409 and no 412. Leave this open while your code runs.");
+    const list = refusedGrid(page.session.account, "Nothing was refused: no 409 and no 412. Leave this open while your code runs.");
     const body = h("div", {}, list.element),
         count = h("span", { class: "muted" });
     let after,

@@ -97,7 +97,7 @@ function card(page, { title, all, list, open, make }) {
 async function refused(page) {
     try {
         const { requests } = await view("requests", { refused: 1, limit: 5 }, page.signal);
-        const list = refusedGrid("Nothing was refused: no 409 and no 412.");
+        const list = refusedGrid(page.session.account, "Nothing was refused: no 409 and no 412.");
         list.set(requests.reverse());
         return list.element;
     } catch (error) {

@@ -33,3 +33,6 @@ export function steps(path, address) {
 
 // The folder a name is in, with its slash: "a/b/c" is in "a/b/".
 export const folderOf = (name) => name.slice(0, name.lastIndexOf("/") + 1);
+
+// A path as it was asked for, without the account that is known anyway.
+export const shortPath = (path, account) => (path.startsWith(`/${account}/`) ? path.slice(account.length + 1) : path);

@@ -8,7 +8,7 @@ import { grid } from "../widget/grid.js";
 import { problem } from "../widget/notice.js";
 import { facts } from "../widget/pairs.js";
 import { search, toggle } from "../widget/search.js";
-import { copyButton, mono } from "./parts.js";
+import { copyButton, mono, shortPath } from "./parts.js";
 
 const AGAIN_MILLISECONDS = 1500;
 const KEPT = 1000;
@@ -104,7 +104,11 @@ export async function requests(page) {
                     row.code && h("div", { class: "code" }, row.code),
                 ],
             },
-            { name: "Path", class: "path wide", cell: (row) => [h("span", { class: "method" }, row.method), " ", h("code", {}, row.path)] },
+            {
+                name: "Path",
+                class: "path wide",
+                cell: (row) => [h("span", { class: "method" }, row.method), " ", h("code", {}, shortPath(row.path, page.session.account))],
+            },
             { name: "ms", class: "end fixed", cell: (row) => h("span", { class: "number" }, milliseconds(row.milliseconds)) },
             { name: "In", class: "end fixed wide", cell: (row) => bytes(row.bytes_in) },
             { name: "Out", class: "end fixed wide", cell: (row) => bytes(row.bytes_out) },
