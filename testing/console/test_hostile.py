@@ -1,5 +1,7 @@
 """What strangers stored is shown as text: names, contents, metadata, messages, entities. Nothing of it runs, nothing breaks the page."""
 
+import re
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -108,3 +110,16 @@ def test_addresses_that_lead_nowhere(page):
         page.wait(lambda: page.run("document.querySelector('.trouble, .cards') !== null"), f"an answer to {where}")
         page.open("#/queues")
         page.sees("New queue")
+
+
+def test_no_module_makes_markup_of_text():
+    """Elements come from `h` in dom.js alone, and nothing names another host."""
+    assets = Path(__file__).resolve().parents[2] / "console" / "assets"
+    modules = {path.relative_to(assets).as_posix(): path.read_text() for path in assets.rglob("*.*") if path.suffix in (".js", ".html", ".css")}
+    assert len(modules) > 30
+    for name, source in modules.items():
+        assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|createContextualFragment|srcdoc", source), name
+        assert "://" not in source, f"{name} names a host"
+        assert name == "dom.js" or "createElement" not in source, name
+    page = modules["index.html"]
+    assert not re.search(r"<style|style=|\son\w+=|<script(?![^>]*\ssrc=)", page), "the policy allows nothing inline"
