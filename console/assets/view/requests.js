@@ -157,7 +157,7 @@ export async function requests(page) {
                     { class: "muted" },
                     "Compare it with what the client signed: line by line, the first difference is the mistake. If nothing differs, the key does.",
                 ),
-                h("pre", { class: "text to-sign", tabindex: "0" }, row.string_to_sign),
+                numbered(row.string_to_sign),
             ],
             facts([
                 ["Service", row.service],
@@ -200,5 +200,13 @@ export async function requests(page) {
         if (!paused) await refresh();
     });
 }
+
+// Many lines of such a string are empty, and which one is counts. The numbers are drawn and not part of the text.
+const numbered = (text) =>
+    h(
+        "pre",
+        { class: "text to-sign", tabindex: "0" },
+        text.split(/(?<=\n)/).map((line) => h("span", { class: "line" }, line)),
+    );
 
 const milliseconds = (value) => (value < 10 ? Number(value).toFixed(1) : Math.round(value).toLocaleString("en"));
