@@ -17,6 +17,7 @@ use contract::{ErrorCode, Refusal, Service};
 use engine::{Engine, Family, Fault, GroupId, GroupRange, PartitionId, Row, ScanStart, Write};
 use env::{Id, Timestamp};
 
+use crate::events;
 use crate::execute::{Command, Failure, Moment, Reader, Shell};
 use crate::key::{self, directory};
 use crate::list::{Listed, Listing, walk};
@@ -214,7 +215,7 @@ pub async fn delete<H: Named>(
     finish_deletion(shell, H::SERVICE, account, bury.partition, incarnation).await
 }
 
-/// Fences the group that a tombstone in `partition` names, and takes the tombstone away.
+/// Fences the group that a tombstone in `partition` names, and takes the tombstone away. Events that it has not delivered stay.
 pub async fn finish_deletion(
     shell: &Shell,
     service: Service,
@@ -222,7 +223,14 @@ pub async fn finish_deletion(
     partition: PartitionId,
     incarnation: Id,
 ) -> Result<(), Failure> {
-    shell.engine.fence(&key::contents_group(service, account, incarnation)).await?;
+    let group = key::contents_group(service, account, incarnation);
+    if service == Service::Blob {
+        events::carry_over(shell, account, &group).await?;
+    }
+    shell.engine.fence(&group).await?;
+    if service == Service::Blob {
+        events::forget_gone(shell, account, &group).await?;
+    }
     shell.execute(&ForgetTombstone { partition, incarnation }).await
 }
 

@@ -28,6 +28,7 @@ use engine::{BoxFuture, Durability, Engine, Family, Fault, Guard, KeyRange, Part
 use env::{Clock, Id, Ids, Timestamp};
 
 use crate::etag::Ticks;
+use crate::events::{Announcement, Outbox};
 use crate::file::opens::{Blocked, OpenFiles, Wait};
 use crate::file::tenure::{Neighbours, Tenures};
 use crate::turns::{Answer, Overlay, Ticket, Turns, lock};
@@ -56,6 +57,11 @@ pub trait Command: Send + Sync {
 
     /// The rule. No engine, no clock, no waiting.
     fn decide(&self, records: Self::Records, moment: Moment) -> Result<(Vec<Write>, Self::Outcome), Refusal>;
+
+    /// Who is to be told of it. Its events are among its writes.
+    fn announcement(&self) -> Option<&Announcement> {
+        None
+    }
 
     /// What its writes must be before it is answered.
     fn durability(&self) -> Durability {
@@ -146,6 +152,8 @@ pub struct Shell {
     pub ids: Arc<dyn Ids>,
     /// Handles on files, and REST operations while they run.
     pub open_files: OpenFiles,
+    /// Events on their way from commits to whoever delivers them.
+    pub outbox: Outbox,
     /// Whose shares are; not set where all are this process's.
     tenures: OnceLock<Tenures>,
     ticks: Ticks,
@@ -165,8 +173,9 @@ const READS_IN_TURN: usize = 50;
 impl Shell {
     pub async fn open(engine: Arc<dyn Engine>, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Result<Shell, Fault> {
         let ticks = Ticks::open(engine.as_ref(), clock.now()).await?;
-        let (open_files, tenures, turns) = (OpenFiles::default(), OnceLock::new(), Turns::default());
-        Ok(Shell { engine, clock, ids, open_files, tenures, ticks, turns })
+        let (open_files, outbox) = (OpenFiles::default(), Outbox::default());
+        let (tenures, turns) = (OnceLock::new(), Turns::default());
+        Ok(Shell { engine, clock, ids, open_files, outbox, tenures, ticks, turns })
     }
 
     /// Other processes serve the same shares. To be called once, before anybody is served.
@@ -227,6 +236,14 @@ impl Shell {
     }
 
     pub async fn execute<C: Command>(&self, command: &C) -> Result<C::Outcome, Failure> {
+        if let Some(announcement) = command.announcement() {
+            self.outbox.note(self, &command.partition().group, announcement).await?;
+        }
+        self.execute_quietly(command).await
+    }
+
+    /// Of a command that announces nothing, or whose container is noted.
+    pub(crate) async fn execute_quietly<C: Command>(&self, command: &C) -> Result<C::Outcome, Failure> {
         for _ in 0..ATTEMPTS_MAX {
             if let Some(outcome) = self.attempt(command).await? {
                 return Ok(outcome);
@@ -273,7 +290,7 @@ impl Shell {
         if !commits_now {
             drop(turn);
             if leadership.is_none() && !ticket.is_orphaned() {
-                return self.answer(ticket, decided).await;
+                return self.answer(command, ticket, decided).await;
             }
             turn = line.enter().await;
         }
@@ -283,15 +300,32 @@ impl Shell {
         }
         drop(turn);
         drop(leadership);
-        self.answer(ticket, decided).await
+        self.answer(command, ticket, decided).await
     }
 
-    async fn answer<W, O>(&self, ticket: Ticket, decided: Result<(W, O), Refusal>) -> Result<Option<O>, Failure> {
+    async fn answer<C: Command>(
+        &self,
+        command: &C,
+        ticket: Ticket,
+        decided: Result<(Vec<Write>, C::Outcome), Refusal>,
+    ) -> Result<Option<C::Outcome>, Failure> {
+        let announces = command.announcement().is_some();
         match ticket.answer().await {
-            Answer::Committed => Ok(Some(decided?.1)),
+            Answer::Committed => {
+                let (writes, outcome) = decided?;
+                if announces {
+                    self.outbox.committed(command.partition(), &writes);
+                }
+                Ok(Some(outcome))
+            }
             Answer::Conflict => Ok(None),
             Answer::Fenced => Err(Failure::Gone),
-            Answer::Fault(fault) => Err(Failure::Fault(fault)),
+            Answer::Fault(fault) => {
+                if announces {
+                    self.outbox.fall_behind();
+                }
+                Err(Failure::Fault(fault))
+            }
         }
     }
 }

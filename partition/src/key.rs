@@ -7,6 +7,7 @@
 //! |           |                                   | `peers`        | SECRET                                |
 //! | account   | `a` account                       | service letter | PROPERTIES                            |
 //! |           |                                   | `copies`       | PENDING_COPIES                        |
+//! |           |                                   | `events`       | EVENTS, EVENTFUL                      |
 //! | directory | `d` service account               | name           | HEAD, TOMBSTONE, KEPT, SNAPSHOT       |
 //! | container | `b` account 0x00 incarnation (16) | blob name      | HEAD, BODY, BLOCKS, STAGED, PAST, ... |
 //! | queue     | `q` account 0x00 incarnation (16) | empty          | VISIBLE, POINTER, TEXT, EXPIRY, STATE |
@@ -43,6 +44,10 @@ pub mod account {
     pub const PROPERTIES: Family = Family(1);
     /// One record per copy from outside that is under way; the key is its id.
     pub const PENDING_COPIES: Family = Family(2);
+    /// One record per event that is to be delivered and whose container is gone; 8 bytes of its sequence, 16 of its id, the subscription.
+    pub const EVENTS: Family = Family(3);
+    /// One record per container that may hold events; the key is the id of its group, the value when that was said.
+    pub const EVENTFUL: Family = Family(4);
 }
 
 /// Families of an account's directory of one service.
@@ -83,6 +88,9 @@ pub mod container {
     pub const TAGGED: Family = Family(20);
     /// One record per blob that is to be gone one day, key empty: when. Housekeeping walks these alone.
     pub const EXPIRING: Family = Family(21);
+    /// One record per event of the blob and subscription that it is to be delivered to; 8 bytes of its sequence, then the subscription.
+    /// The blob may be gone.
+    pub const EVENT: Family = Family(22);
 }
 
 /// Families of a queue, which is one partition.
@@ -151,7 +159,9 @@ impl GroupKind {
         match self {
             GroupKind::System => &[system::CEILING, system::ACCOUNT, system::SECRET],
             // What is noted of handles has the number of PROPERTIES, in a partition of its own.
-            GroupKind::Account => &[account::PROPERTIES, account::PENDING_COPIES],
+            GroupKind::Account => {
+                &[account::PROPERTIES, account::PENDING_COPIES, account::EVENTS, account::EVENTFUL]
+            }
             GroupKind::Directory => &[directory::HEAD, directory::TOMBSTONE, directory::KEPT, directory::SNAPSHOT],
             GroupKind::Container => &[
                 container::HEAD,
@@ -165,6 +175,7 @@ impl GroupKind {
                 container::HAS_PAST,
                 container::TAGGED,
                 container::EXPIRING,
+                container::EVENT,
             ],
             GroupKind::Queue => &[queue::VISIBLE, queue::POINTER, queue::TEXT, queue::EXPIRY, queue::STATE],
             GroupKind::Table => &[table::ENTITY],
@@ -238,6 +249,11 @@ pub const HANDLE: Family = Family(1);
 /// Where an account notes its copies from outside.
 pub fn copies_partition(account: &AccountName) -> PartitionId {
     PartitionId { key: Bytes::from_static(b"copies"), ..service_partition(account, Service::Blob) }
+}
+
+/// Where an account keeps the events of containers that are gone, and notes which ones may hold some.
+pub fn events_partition(account: &AccountName) -> PartitionId {
+    PartitionId { key: Bytes::from_static(b"events"), ..service_partition(account, Service::Blob) }
 }
 
 /// The group in which an account's containers, queues, tables or shares are listed.

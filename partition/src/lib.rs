@@ -12,6 +12,7 @@ pub mod content;
 pub mod copying;
 pub mod directory;
 pub mod etag;
+pub mod events;
 pub mod execute;
 pub mod file;
 pub mod gate;

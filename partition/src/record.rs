@@ -8,6 +8,7 @@ pub mod account;
 pub mod blob;
 pub mod blocks;
 pub mod container;
+pub mod event;
 pub mod handle;
 pub mod kept;
 pub mod node;

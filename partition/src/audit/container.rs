@@ -6,12 +6,15 @@ use engine::{Family, Fault, GroupId, Row};
 use env::Timestamp;
 
 use super::cursor::Cursor;
-use super::{Audit, rules};
+use super::{Audit, names, rules};
 use crate::blob::state::PastId;
+use crate::key;
+use crate::key::account::EVENTFUL;
 use crate::key::container::{
-    BLOCKS, BODY, EXPIRING, HAS_PAST, HEAD, PAST, PAST_BLOCKS, PAST_BODY, STAGED, STAGING, TAGGED,
+    BLOCKS, BODY, EVENT, EXPIRING, HAS_PAST, HEAD, PAST, PAST_BLOCKS, PAST_BODY, STAGED, STAGING, TAGGED,
 };
 use crate::record::blocks::{BlockList, Staging};
+use crate::record::event::PendingEvent;
 use crate::record::past::{Mark, PastBlob};
 use crate::record::{BlobHead, tags};
 
@@ -68,7 +71,29 @@ impl Audit<'_> {
             index(&mut beside, &blob, head.as_ref(), &mut words)?;
             self.tell_all(group, Some(&blob), words);
         }
+        self.events(group)
+    }
+
+    /// Events may be of blobs that are gone; a round must be able to find them.
+    fn events(&mut self, group: &GroupId) -> Result<(), Fault> {
+        let mut rows = Cursor::new(self.records, group, EVENT);
+        let mut is_first = true;
+        while let Some(row) = rows.next()? {
+            if std::mem::take(&mut is_first) && !self.is_noted(group)? {
+                self.tell(group, None, "it has events to deliver, and no note says so".to_owned());
+            }
+            let wrong = match PendingEvent::decode(&row.record.value) {
+                Err(fault) => Some(fault.to_string()),
+                Ok(pending) => rules::event(&pending, &row.partition, &row.key),
+            };
+            self.tell_all(group, Some(&row.partition), wrong);
+        }
         Ok(())
+    }
+
+    fn is_noted(&self, group: &GroupId) -> Result<bool, Fault> {
+        let Some((_, account, _)) = names::parse_contents(group) else { return Ok(false) };
+        Ok(self.records.get(&key::events_partition(&account), EVENTFUL, &group.0)?.is_some())
     }
 }
 

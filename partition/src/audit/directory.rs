@@ -9,8 +9,10 @@ use env::Id;
 use super::cursor::Cursor;
 use super::{Audit, names, rules};
 use crate::directory::Named;
+use crate::events::kept_key;
 use crate::key::{self, account, directory, system};
 use crate::record::account::StoredAccount;
+use crate::record::event::{PendingEvent, decode_note};
 use crate::record::handle::KeptHandle;
 use crate::record::note::PendingCopy;
 use crate::record::service::ServiceProperties;
@@ -57,6 +59,14 @@ fn read_of_account(family: Family, row: &Row) -> Result<(), Fault> {
     let (partition, key, value) = (row.partition.as_ref(), &row.key, &row.record.value);
     match (family, partition) {
         (account::PENDING_COPIES, b"copies") if key.len() == 16 => PendingCopy::decode(value).map(drop),
+        (account::EVENTS, b"events") => {
+            let pending = PendingEvent::decode(value)?;
+            if *key == kept_key(&pending) { Ok(()) } else { Err(corrupt("the key of an event", key)) }
+        }
+        (account::EVENTFUL, b"events") => {
+            let is_container = names::parse_contents(&GroupId(key.clone())).is_some_and(|(of, ..)| of == Service::Blob);
+            if is_container { decode_note(value).map(drop) } else { Err(corrupt("a note on events of no container", key)) }
+        }
         (key::HANDLE, b"handles") if key.len() == 8 => KeptHandle::decode(value).map(drop),
         (account::PROPERTIES, [letter])
             if key.is_empty() && Service::ALL.iter().any(|of| of.letter() as u8 == *letter) =>

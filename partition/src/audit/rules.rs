@@ -6,9 +6,11 @@ use env::Timestamp;
 use crate::blob::body::stored_bytes;
 use crate::blob::page::PAGE_BYTES;
 use crate::blob::state::PastId;
+use crate::events::event_key;
 use crate::record::BlobHead;
 use crate::record::blob::BlobKind;
 use crate::record::blocks::{BlockList, Staging};
+use crate::record::event::PendingEvent;
 use crate::record::past::Mark;
 use crate::record::queue::{Place, QueueState};
 use crate::record::share::{ShareSnapshot, ShareState};
@@ -94,6 +96,12 @@ pub fn tags(head: Option<&BlobHead>, indexed: Option<&[(String, String)]>) -> Op
 /// Housekeeping knows when a blob is to go.
 pub fn expiry(head: Option<&BlobHead>, noted: Option<Timestamp>) -> Option<String> {
     (head.and_then(|head| head.expires) != noted).then(|| "when it expires is noted wrongly".to_owned())
+}
+
+/// An event is of the blob beside which it lies, and its key is its own.
+pub fn event(pending: &PendingEvent, blob: &[u8], key: &[u8]) -> Option<String> {
+    (pending.event.blob.as_bytes() != blob || event_key(pending) != key)
+        .then(|| "an event lies beside it that is not its own".to_owned())
 }
 
 /// A past state is known to the mark of its blob.

@@ -10,6 +10,7 @@ use super::body::Run;
 use super::state::{Attributes, Keeping, Whole, put_made};
 use crate::checks::Expectation;
 use crate::content::Content;
+use crate::events::{self, Announcement};
 use crate::execute::{Command, Moment, Reader};
 use crate::key;
 use crate::record::{BlobHead, BlobKind};
@@ -27,6 +28,8 @@ pub struct PutBlob {
     pub page_bytes: u64,
     /// Empty until the body has arrived.
     pub content: Content,
+    /// What is told of it, and to whom.
+    pub announcement: Option<Announcement>,
 }
 
 impl PutBlob {
@@ -41,7 +44,8 @@ impl PutBlob {
     ) -> Self {
         let content = Content::Inline(Bytes::new());
         let partition = key::blob_partition(group, blob);
-        PutBlob { partition, expectation, kind, attributes, keeping, may_overwrite, page_bytes: 0, content }
+        let (page_bytes, announcement) = (0, None);
+        PutBlob { partition, expectation, kind, attributes, keeping, may_overwrite, page_bytes, content, announcement }
     }
 }
 
@@ -78,6 +82,11 @@ impl Command for PutBlob {
         let mut writes = put_made(before, &head);
         writes.extend(old.keep_overwritten(self.keeping, moment));
         writes.extend(old.replace(new, None));
+        writes.extend(events::created(self.announcement.as_ref(), &head, moment));
         Ok((writes, head))
+    }
+
+    fn announcement(&self) -> Option<&Announcement> {
+        self.announcement.as_ref()
     }
 }

@@ -20,6 +20,7 @@ use crate::condition::{Conditions, judge_read};
 use crate::content::{Content, ContentReader};
 use crate::copying::{cannot_verify, of_source};
 use crate::etag::ETag;
+use crate::events::{self, Announcement};
 use crate::execute::{Command, Failure, Moment, Reader, Shell};
 use crate::gate;
 use crate::key;
@@ -275,6 +276,8 @@ pub struct CopyBlob {
     pub making: Making,
     pub keeping: Keeping,
     pub may_overwrite: bool,
+    /// What is told of it, and to whom.
+    pub announcement: Option<Announcement>,
 }
 
 impl CopyBlob {
@@ -288,7 +291,7 @@ impl CopyBlob {
         may_overwrite: bool,
     ) -> Self {
         let partition = key::blob_partition(group, blob);
-        CopyBlob { partition, expectation, source, from, making, keeping, may_overwrite }
+        CopyBlob { partition, expectation, source, from, making, keeping, may_overwrite, announcement: None }
     }
 }
 
@@ -380,7 +383,12 @@ impl Command for CopyBlob {
                 }
             }
         }
+        writes.extend(events::created(self.announcement.as_ref(), &head, moment));
         Ok((writes, head))
+    }
+
+    fn announcement(&self) -> Option<&Announcement> {
+        self.announcement.as_ref()
     }
 }
 

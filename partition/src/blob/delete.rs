@@ -15,6 +15,7 @@ use super::state::{
     put_past,
 };
 use crate::checks::Expectation;
+use crate::events::{self, Announcement};
 use crate::execute::{Command, Failure, Moment, Reader, Shell};
 use crate::gate;
 use crate::housekeeping::RowChore;
@@ -37,6 +38,8 @@ pub struct DeleteBlob {
     expectation: Expectation,
     keeping: Keeping,
     snapshots: Snapshots,
+    /// What is told of it, and to whom.
+    pub announcement: Option<Announcement>,
 }
 
 impl DeleteBlob {
@@ -47,7 +50,7 @@ impl DeleteBlob {
         keeping: Keeping,
         snapshots: Snapshots,
     ) -> Self {
-        DeleteBlob { partition: key::blob_partition(group, blob), expectation, keeping, snapshots }
+        DeleteBlob { partition: key::blob_partition(group, blob), expectation, keeping, snapshots, announcement: None }
     }
 }
 
@@ -181,6 +184,10 @@ impl Command for DeleteBlob {
         if takes_base {
             if let Some(head) = &old.head {
                 writes.extend(delete_head(head));
+                // One whose time has run out was gone before.
+                if head.is_there(moment.now) {
+                    writes.extend(events::deleted(self.announcement.as_ref(), head, moment));
+                }
                 let kept = if head.is_versioned(self.keeping) {
                     Some((head.version_id(), PastBlob { head: head.clone(), was_base: false, deleted: None }))
                 } else {
@@ -200,6 +207,10 @@ impl Command for DeleteBlob {
             writes.extend(put_mark_of(mark, left.iter(), has_head));
         }
         Ok((writes, DeletedBlob { is_kept }))
+    }
+
+    fn announcement(&self) -> Option<&Announcement> {
+        self.announcement.as_ref()
     }
 }
 

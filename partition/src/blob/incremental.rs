@@ -11,6 +11,7 @@ use env::Timestamp;
 use super::copy::{Making, Taken};
 use super::state::{Keeping, Whole, put_made, put_mark, put_past};
 use crate::checks::Expectation;
+use crate::events::{self, Announcement};
 use crate::execute::{Command, Moment, Reader};
 use crate::key;
 use crate::record::blob::{CopyState, Incremental};
@@ -26,6 +27,8 @@ pub struct IncrementalCopy {
     /// As it is shown, without its snapshot.
     source: String,
     may_overwrite: bool,
+    /// What is told of it, and to whom.
+    pub announcement: Option<Announcement>,
 }
 
 impl IncrementalCopy {
@@ -38,7 +41,7 @@ impl IncrementalCopy {
         may_overwrite: bool,
     ) -> Self {
         let partition = key::blob_partition(group, blob);
-        IncrementalCopy { partition, expectation, taken, snapshot, source, may_overwrite }
+        IncrementalCopy { partition, expectation, taken, snapshot, source, may_overwrite, announcement: None }
     }
 }
 
@@ -114,6 +117,11 @@ impl Command for IncrementalCopy {
         writes.extend(self.taken.runs.iter().map(|run| run.clone().put(&id.place())));
         mark.last_id = mark.last_id.max(id.ticks);
         writes.push(put_mark(&mark));
+        writes.extend(events::created(self.announcement.as_ref(), &head, moment));
         Ok((writes, head))
+    }
+
+    fn announcement(&self) -> Option<&Announcement> {
+        self.announcement.as_ref()
     }
 }

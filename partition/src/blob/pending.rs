@@ -11,6 +11,7 @@ use super::state::{Attributes, Keeping, Whole, load_head, put_head, put_made};
 use crate::checks::Expectation;
 use crate::copying::{Step, must_be_pending};
 use crate::etag::ETag;
+use crate::events::{self, Announcement};
 use crate::execute::{Command, Failure, Moment, Reader, Shell};
 use crate::key;
 use crate::record::blob::CopyState;
@@ -76,11 +77,13 @@ pub struct SettleCopy {
     step: Step,
     /// Of the client who aborts it.
     expectation: Option<Expectation>,
+    /// What is told of it when it is whole, and to whom.
+    pub announcement: Option<Announcement>,
 }
 
 impl SettleCopy {
     pub fn new(group: &GroupId, blob: &BlobName, id: Id, step: Step) -> Self {
-        SettleCopy { partition: key::blob_partition(group, blob), id, step, expectation: None }
+        SettleCopy { partition: key::blob_partition(group, blob), id, step, expectation: None, announcement: None }
     }
 
     pub fn abort(group: &GroupId, blob: &BlobName, id: Id, expectation: Expectation) -> Self {
@@ -124,7 +127,14 @@ impl Command for SettleCopy {
         head.etag = ETag::next(Some(head.etag), moment.tick);
         head.last_modified = moment.now;
         writes.push(put_head(&head));
+        if let Step::Finished { .. } = self.step {
+            writes.extend(events::created(self.announcement.as_ref(), &head, moment));
+        }
         Ok((writes, head))
+    }
+
+    fn announcement(&self) -> Option<&Announcement> {
+        self.announcement.as_ref()
     }
 }
 

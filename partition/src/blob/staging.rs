@@ -17,6 +17,7 @@ use super::body::{self, Stored};
 use super::state::{Attributes, KEY, Keeping, State, Which, Whole, load_head, load_state, put_made};
 use crate::checks::Expectation;
 use crate::content::Content;
+use crate::events::{self, Announcement};
 use crate::execute::{Command, Failure, Moment, Reader, Shell};
 use crate::housekeeping::RowChore;
 use crate::key::{self, container};
@@ -259,6 +260,8 @@ pub struct PutBlockList {
     keeping: Keeping,
     may_overwrite: bool,
     list: Vec<(Among, Bytes)>,
+    /// What is told of it, and to whom.
+    pub announcement: Option<Announcement>,
 }
 
 impl PutBlockList {
@@ -272,7 +275,7 @@ impl PutBlockList {
         list: Vec<(Among, Bytes)>,
     ) -> Self {
         let partition = key::blob_partition(group, blob);
-        PutBlockList { partition, expectation, attributes, keeping, may_overwrite, list }
+        PutBlockList { partition, expectation, attributes, keeping, may_overwrite, list, announcement: None }
     }
 }
 
@@ -326,7 +329,12 @@ impl Command for PutBlockList {
         let mut writes = put_made(old.head.as_ref(), &head);
         writes.extend(old.keep_overwritten(self.keeping, moment));
         writes.extend(old.replace(body::runs(&slices), Some(BlockList(blocks).encode())));
+        writes.extend(events::created(self.announcement.as_ref(), &head, moment));
         Ok((writes, head))
+    }
+
+    fn announcement(&self) -> Option<&Announcement> {
+        self.announcement.as_ref()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use engine::{Fault, GroupId};
-use env::Timestamp;
+use env::{Id, Timestamp};
 
 use super::{FieldReader, FieldWriter, FileId, corrupt, read_text, read_u64};
 
@@ -22,6 +22,18 @@ pub struct PendingCopy {
     pub started: Timestamp,
     /// When somebody last said that it is being made.
     pub tended: Timestamp,
+    /// Who asked for it, for those who are told when it is done; of a copy to a blob.
+    pub asked: Option<Asked>,
+}
+
+/// The request that began a copy.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Asked {
+    pub container: String,
+    /// Of the destination, as the client named it.
+    pub url: String,
+    pub request: Id,
+    pub client_request: Option<String>,
 }
 
 mod tag {
@@ -31,6 +43,10 @@ mod tag {
     pub const ETAG: u8 = 4;
     pub const STARTED: u8 = 5;
     pub const TENDED: u8 = 6;
+    pub const CONTAINER: u8 = 7;
+    pub const URL: u8 = 8;
+    pub const REQUEST: u8 = 9;
+    pub const CLIENT_REQUEST: u8 = 10;
 }
 
 impl PendingCopy {
@@ -44,6 +60,12 @@ impl PendingCopy {
         if self.tended != self.started {
             fields.u64(tag::TENDED, self.tended.ticks());
         }
+        if let Some(asked) = &self.asked {
+            fields.text(tag::CONTAINER, Some(&asked.container));
+            fields.text(tag::URL, Some(&asked.url));
+            fields.bytes(tag::REQUEST, &asked.request.0.to_be_bytes());
+            fields.text(tag::CLIENT_REQUEST, asked.client_request.as_deref());
+        }
         fields.finish()
     }
 
@@ -54,6 +76,7 @@ impl PendingCopy {
     fn read(value: &[u8]) -> Option<PendingCopy> {
         let mut fields = FieldReader::new(SHAPE, value)?;
         let (mut group, mut blob, mut source, mut etag, mut started, mut tended) = Default::default();
+        let (mut container, mut url, mut request, mut client_request) = Default::default();
         while let Some((tag, value)) = fields.next()? {
             match tag {
                 tag::GROUP => group = Some(GroupId(Bytes::copy_from_slice(value))),
@@ -62,11 +85,21 @@ impl PendingCopy {
                 tag::ETAG => etag = Some(read_text(value)?),
                 tag::STARTED => started = Some(Timestamp::from_ticks(read_u64(value)?)),
                 tag::TENDED => tended = Some(Timestamp::from_ticks(read_u64(value)?)),
+                tag::CONTAINER => container = Some(read_text(value)?),
+                tag::URL => url = Some(read_text(value)?),
+                tag::REQUEST => request = Some(Id(u128::from_be_bytes(value.try_into().ok()?))),
+                tag::CLIENT_REQUEST => client_request = Some(read_text(value)?),
                 _ => return None,
             }
         }
         let (started, tended): (Timestamp, _) = (started?, tended);
-        Some(PendingCopy { group: group?, blob, source: source?, etag, started, tended: tended.unwrap_or(started) })
+        let (group, source, tended) = (group?, source?, tended.unwrap_or(started));
+        let asked = match (container, url, request) {
+            (Some(container), Some(url), Some(request)) => Some(Asked { container, url, request, client_request }),
+            (None, None, None) => None,
+            _ => return None,
+        };
+        Some(PendingCopy { group, blob, source, etag, started, tended, asked })
     }
 }
 
@@ -122,8 +155,14 @@ mod tests {
             etag: Some("\"e\"".into()),
             started: Timestamp::from_ticks(7),
             tended: Timestamp::from_ticks(8),
+            asked: Some(Asked {
+                container: "c".into(),
+                url: "http://here/c/a/b".into(),
+                request: Id(5),
+                client_request: Some("mine".into()),
+            }),
         };
-        let bare = PendingCopy { blob: None, etag: None, tended: note.started, ..note.clone() };
+        let bare = PendingCopy { blob: None, etag: None, tended: note.started, asked: None, ..note.clone() };
         for note in [&note, &bare] {
             assert_eq!(PendingCopy::decode(&note.encode()).expect("what was written"), *note);
         }
