@@ -118,6 +118,13 @@ impl Place {
         }
     }
 
+    /// Whose it is.
+    pub fn account(&self) -> Option<AccountName> {
+        let (_, id) = self.partition.group.0.split_first()?;
+        let name = id.split(|byte| *byte == 0).next()?;
+        AccountName::parse(std::str::from_utf8(name).ok()?)
+    }
+
     async fn load(&self, reader: &Reader<'_>) -> Result<Option<PendingEvent>, Fault> {
         let record = reader.get(self.family(), &self.key).await?;
         record.map(|record| PendingEvent::decode(&record.value)).transpose()

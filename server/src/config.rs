@@ -10,6 +10,7 @@ use clap::{Args, ValueEnum};
 use contract::Service;
 use contract::roles::{ROLES, Role};
 use http::account::{Account, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
+use http::events::{SubscriptionSettings, Subscriptions};
 use http::source::allow::AllowList;
 use http::tokens::{Assignment, Tokens};
 use serde::Deserialize;
@@ -135,6 +136,9 @@ struct ConfigFile {
     tokens: Option<TokenSettings>,
     #[serde(default)]
     copy: CopySettings,
+    /// `[[events]]`: who is told of blobs
+    #[serde(default)]
+    events: Vec<SubscriptionSettings>,
     engine: Option<EngineName>,
     ceph_conf: Option<PathBuf>,
     ceph_user: Option<String>,
@@ -310,6 +314,7 @@ pub struct Settings {
     pub accounts: Vec<Account>,
     pub tokens: Option<Tokens>,
     pub copy_sources: AllowList,
+    pub events: Subscriptions,
     pub log: LevelFilter,
     pub tls: Option<TlsFiles>,
     pub limits: LimitSettings,
@@ -371,6 +376,7 @@ impl Settings {
             accounts,
             tokens: file.tokens.map(tokens).transpose()?,
             copy_sources: AllowList::parse(flags.copy_source.iter().chain(&file.copy.allow).map(String::as_str))?,
+            events: Subscriptions::parse(&file.events)?,
             log,
             tls,
             limits,

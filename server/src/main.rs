@@ -107,6 +107,8 @@ async fn serve(mut settings: Settings, line: CommandLine) -> Result<(), String> 
     storage.listen(&app).await?;
     app.set_tokens(settings.tokens.clone());
     app.set_copy_sources(settings.copy_sources.clone());
+    settings.events.check(accounts.iter().map(|account| &account.name))?;
+    app.set_subscriptions(settings.events.clone());
     if settings.tokens.is_some() && acceptor.is_none() {
         tracing::warn!(
             "bearer tokens are configured and TLS is not: none will be accepted, they are only taken over https"
@@ -154,6 +156,7 @@ async fn serve(mut settings: Settings, line: CommandLine) -> Result<(), String> 
         tokio::spawn(sweep(app.clone())),
         tokio::spawn(tidy(app.clone())),
         tokio::spawn(http::copies::run(app.clone())),
+        tokio::spawn(http::events::run(app.clone())),
     ];
     loop {
         tokio::select! {
@@ -240,13 +243,14 @@ async fn listen_smb(
     })
 }
 
-/// SIGHUP: accounts, their keys, whose bearer tokens are trusted and what may be copied from outside, as the file says now. Anything else in it holds from the next start;
+/// SIGHUP: accounts, their keys, whose bearer tokens are trusted, what may be copied from outside and who is told of blobs, as the file says now. Anything else in it holds from the next start;
 /// a file that cannot be used changes nothing.
 async fn read_credentials_again(app: &App, line: &CommandLine) {
     let reading = async {
         let Asked::Serve(settings) = Asked::gather(line.clone())? else { return Err("it serves no more".to_string()) };
         let accounts = accounts_to_serve(&settings, &app.shell).await?;
         settings.refuse_published_key_on_network(&accounts)?;
+        settings.events.check(accounts.iter().map(|account| &account.name))?;
         finish_deletions(&app.shell, &accounts).await?;
         if let EngineSettings::Embedded { .. } = settings.engine {
             app.set_accounts(accounts);
@@ -259,6 +263,7 @@ async fn read_credentials_again(app: &App, line: &CommandLine) {
             tracing::info!(accounts = app.accounts().len(), "accounts and keys were read again");
             app.set_tokens(settings.tokens);
             app.set_copy_sources(settings.copy_sources);
+            app.set_subscriptions(settings.events);
         }
         Err(error) => tracing::error!(%error, "accounts and keys stay as they are"),
     }

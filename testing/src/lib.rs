@@ -11,6 +11,7 @@ mod request;
 mod sas;
 pub mod shapes;
 pub mod sim;
+mod webhook;
 mod world;
 
 pub use counting::Counting;
@@ -18,4 +19,5 @@ pub use issuer::{Issuer, PRINCIPAL, TENANT};
 pub use outside::Outside;
 pub use request::{ACCOUNT, Answer, KEY, Request, query, sign};
 pub use sas::{AccountSas, DelegationKey, ServiceSas};
+pub use webhook::{Called, Webhook};
 pub use world::World;

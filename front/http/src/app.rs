@@ -16,6 +16,7 @@ use crate::auth;
 use crate::copies::Copies;
 use crate::cors;
 use crate::dispatch::dispatch;
+use crate::events::Subscriptions;
 use crate::forward;
 use crate::observe::Observer;
 use crate::peers::{self, Client, Peers};
@@ -53,6 +54,8 @@ pub struct App {
     /// What may be copied from outside; nothing unless it is configured.
     copy_sources: RwLock<Arc<AllowList>>,
     pub(crate) copies: Copies,
+    /// Who is told of blobs; nobody unless it is configured.
+    subscriptions: RwLock<Arc<Subscriptions>>,
     /// Where this server is reached, so that it knows itself in a copy's source.
     listening: RwLock<Arc<[(Service, SocketAddr)]>>,
     /// The other gateways; not set where there are none.
@@ -72,6 +75,7 @@ impl App {
             settings: Settings::default(),
             copy_sources: RwLock::default(),
             copies: Copies::default(),
+            subscriptions: RwLock::default(),
             listening: RwLock::default(),
             peers: OnceLock::new(),
             observer: OnceLock::new(),
@@ -130,6 +134,18 @@ impl App {
 
     pub(crate) fn copy_sources(&self) -> Arc<AllowList> {
         self.copy_sources.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// From here on these are told of blobs, and nobody else.
+    pub fn set_subscriptions(&self, subscriptions: Subscriptions) {
+        let mut current = self.subscriptions.write().unwrap_or_else(PoisonError::into_inner);
+        let subscriptions = Arc::new(subscriptions.replacing(&current));
+        *current = subscriptions.clone();
+        self.shell.outbox.set_subscribers((!subscriptions.is_empty()).then_some(subscriptions));
+    }
+
+    pub(crate) fn subscriptions(&self) -> Arc<Subscriptions> {
+        self.subscriptions.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub fn set_listening(&self, listening: Vec<(Service, SocketAddr)>) {

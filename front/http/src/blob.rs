@@ -55,7 +55,7 @@ fn put_kind(response: &mut Response, kind: BlobKind) {
     }
 }
 
-fn kind_name(kind: BlobKind) -> &'static str {
+pub(crate) fn kind_name(kind: BlobKind) -> &'static str {
     match kind {
         BlobKind::Block => "BlockBlob",
         BlobKind::Append { .. } => "AppendBlob",

@@ -24,6 +24,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::app::App;
+use crate::events;
 use crate::request::Request;
 use crate::source::SourceUrl;
 use crate::source::content::{Hashed, answered, condition_headers, described, not_opened, source_headers};
@@ -62,7 +63,7 @@ impl LookedAt {
     /// The note on a copy of it.
     pub fn note(&self, group: GroupId, blob: Option<String>, started: Timestamp) -> PendingCopy {
         let (source, etag) = (self.source.clone(), self.etag.clone());
-        PendingCopy { group, blob, source, etag, started, tended: started }
+        PendingCopy { group, blob, source, etag, started, tended: started, asked: None }
     }
 }
 
@@ -245,7 +246,7 @@ async fn make(app: &App, job: &Job) -> Result<(), Failure> {
             },
         }
     };
-    match destination.settle(shell, job.id, step).await {
+    match destination.finish(shell, job, step).await {
         // Aborted or deleted at the last moment: then that is how it ended.
         Ok(()) | Err(Failure::Refused(_) | Failure::Gone) => forget(shell, job).await,
         Err(failure) => Err(failure),
@@ -273,6 +274,14 @@ impl Destination {
             Destination::Blob(group, blob) => blob::is_pending(shell, group, blob, id).await,
             Destination::File(group) => file::is_pending(shell, group, id).await,
         }
+    }
+
+    /// The last step, of which those who are subscribed are told.
+    async fn finish(&self, shell: &Shell, job: &Job, step: Step) -> Result<(), Failure> {
+        let Destination::Blob(group, blob) = self else { return self.settle(shell, job.id, step).await };
+        let mut command = blob::SettleCopy::new(group, blob, job.id, step);
+        command.announcement = events::of_copy(shell, &job.account, blob.as_str(), job.note.asked.as_ref());
+        shell.execute(&command).await.map(|_| ())
     }
 
     async fn settle(&self, shell: &Shell, id: Id, step: Step) -> Result<(), Failure> {

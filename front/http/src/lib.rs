@@ -14,6 +14,7 @@ mod copied;
 pub mod copies;
 mod cors;
 mod dispatch;
+pub mod events;
 mod file;
 mod forward;
 mod hash;

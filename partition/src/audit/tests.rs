@@ -12,12 +12,14 @@ use env::{Id, Timestamp};
 use super::*;
 use crate::blob::state::PastId;
 use crate::etag::ETag;
+use crate::events::event_key;
 use crate::file::security::PermissionKey;
 use crate::file::tree::node_key;
 use crate::key::{container, directory, queue, share, table};
 use crate::queue::message::{expiry_key, id_key};
 use crate::record::blob::tests::plain;
 use crate::record::blocks::{Block, BlockList, Staging};
+use crate::record::event::tests::pending;
 use crate::record::past::{Mark, PastBlob};
 use crate::record::share::SeenBy;
 use crate::record::{
@@ -510,6 +512,11 @@ fn names_and_what_they_stand_for() {
     plant("account abc, b", "the properties of a service", &account, key::account::PROPERTIES, "b", b"", b"?");
     plant("account abc, handles", "a handle", &account, key::HANDLE, "handles", &[0; 8], b"?");
     plant("account abc, copies", "a note on a copy", &account, key::account::PENDING_COPIES, "copies", &[0; 16], b"?");
+    let events = (key::account::EVENTS, key::account::EVENTFUL);
+    plant("account abc, events", "an event", &account, events.0, "events", b"", b"?");
+    let stray = pending().encode();
+    plant("account abc, events", "the key of an event", &account, events.0, "events", b"other", &stray);
+    plant("account abc, events", "a note on events of no container", &account, events.1, "events", b"q", &[0; 8]);
     plant("account abc, other", "that an account keeps", &account, key::account::PROPERTIES, "other", b"", b"?");
     let system = key::system_group();
     plant(
@@ -535,4 +542,35 @@ fn names_and_what_they_stand_for() {
     }
     assert!(family(&system, Family(200)).is_some_and(|words| words.contains("family 200")));
     assert_eq!(family(&system, key::system::CEILING), None);
+}
+
+/// Events are those of the blob beside which they lie, which may be gone; and a note leads to them.
+#[test]
+fn events_of_blobs() {
+    let (group, event) = (contents(Service::Blob), pending());
+    let blob = event.event.blob.clone();
+    let noted = |world: &mut World| {
+        let of_account = key::account_group(&account());
+        world.put(&of_account, key::account::EVENTFUL, "events", &group.0, vec![0; 8]);
+    };
+    let put = |world: &mut World, blob: &str, key: &[u8]| {
+        world.put(&group, container::EVENT, blob, key, event.encode());
+    };
+    let mut world = sound();
+    noted(&mut world);
+    put(&mut world, &blob, &event_key(&event));
+    assert_eq!(look(&world).0, Vec::<String>::new());
+    check("account abc, container", "it has events to deliver, and no note says so", |world| {
+        put(world, &blob, &event_key(&event));
+    });
+    for (blob, key) in [("another", event_key(&event)), (blob.as_str(), Bytes::from_static(b"other"))] {
+        check("account abc, container", "an event lies beside it that is not its own", |world| {
+            noted(world);
+            put(world, blob, &key);
+        });
+    }
+    check("account abc, container", "an event: a record", |world| {
+        noted(world);
+        world.put(&group, container::EVENT, &blob, b"k", "?");
+    });
 }

@@ -8,6 +8,7 @@ use partition::blob::block::PutBlob;
 use partition::blob::container;
 use partition::blob::delete::{DeleteBlob, DeletePast, Snapshots};
 use partition::blob::{Attributes, Which};
+use partition::record::event::Api;
 use partition::record::{BlobKind, ContentProperties};
 use partition::{Content, Failure, Shell};
 
@@ -66,6 +67,7 @@ pub async fn put(
     };
     command.content = content;
     command.attributes.properties.content_md5 = Some(actual.md5);
+    command.announcement = request.announcement(shell, &name, &blob, Api::PutBlob);
 
     let head = container.settle(shell, shell.execute(&command).await).await?;
     let mut response = Response::new(row.status);
@@ -99,7 +101,9 @@ pub async fn put_append(
     let (expectation, attributes) = (request.expectation(row)?, attributes(request, properties)?);
     let container = container::find(shell, &request.account.name, &name).await?;
     let (kind, keeping) = (BlobKind::Append { blocks: 0, sealed: false }, request.keeping());
-    let command = PutBlob::new(&container.group, &blob, expectation, kind, attributes, keeping, grant.may_overwrite);
+    let mut command =
+        PutBlob::new(&container.group, &blob, expectation, kind, attributes, keeping, grant.may_overwrite);
+    command.announcement = request.announcement(shell, &name, &blob, Api::PutBlob);
     let head = container.settle(shell, shell.execute(&command).await).await?;
     let mut response = Response::new(row.status);
     stamp_made(&mut response, &head);
@@ -169,7 +173,8 @@ pub async fn delete(shell: &Shell, request: &Request<'_>, row: &'static Operatio
     let expectation = request.expectation(row)?;
     let container = container::find(shell, &request.account.name, &name).await?;
     let deleted = if which == Which::Current {
-        let command = DeleteBlob::new(&container.group, &blob, expectation, keeping, snapshots);
+        let mut command = DeleteBlob::new(&container.group, &blob, expectation, keeping, snapshots);
+        command.announcement = request.announcement(shell, &name, &blob, Api::DeleteBlob);
         shell.execute(&command).await
     } else {
         let command = DeletePast::new(&container.group, &blob, expectation, keeping, which, permanent);

@@ -13,6 +13,7 @@ use partition::blob::pending::{SettleCopy, StartCopy};
 use partition::blob::{Attributes, Which};
 use partition::checks::Expectation;
 use partition::record::blob::{CopyState, Tier};
+use partition::record::event::Api;
 use partition::record::{BlobHead, ContentProperties};
 use partition::{Content, Failure};
 
@@ -197,7 +198,9 @@ impl<'a> Copying<'a> {
         let (group, blob) = (destination.group.clone(), Some(self.blob.as_str().to_string()));
         let command = begin(self.making.attributes(&looked.of), looked.bytes);
         let begun = async { destination.settle(shell, shell.execute(&command).await).await };
-        copies::start(app, request, &outside, id, looked.note(group, blob, request.now), begun).await
+        let mut note = looked.note(group, blob, request.now);
+        note.asked = Some(request.asked(self.name.as_str()));
+        copies::start(app, request, &outside, id, note, begun).await
     }
 
     async fn destination(&self) -> Result<Found, Failure> {
@@ -220,7 +223,12 @@ impl<'a> Copying<'a> {
     fn command(self, destination: &Found, from: From) -> CopyBlob {
         let (keeping, may_overwrite) = (self.request.keeping(), self.grant.may_overwrite);
         let expectations = (self.expectation, self.source);
-        CopyBlob::new(&destination.group, &self.blob, expectations, from, self.making, keeping, may_overwrite)
+        let api = if self.making.is_put { Api::PutBlob } else { Api::CopyBlob };
+        let announcement = self.request.announcement(&self.app.shell, &self.name, &self.blob, api);
+        let mut command =
+            CopyBlob::new(&destination.group, &self.blob, expectations, from, self.making, keeping, may_overwrite);
+        command.announcement = announcement;
+        command
     }
 }
 
@@ -262,7 +270,9 @@ pub async fn incremental(
         return Err(ErrorCode::InvalidSourceBlobType.into());
     }
     let (of, may_overwrite) = ((taken, snapshot), grant.may_overwrite);
-    let command = IncrementalCopy::new(&destination.group, &blob, expectation, of, own.url.shown(&[]), may_overwrite);
+    let mut command =
+        IncrementalCopy::new(&destination.group, &blob, expectation, of, own.url.shown(&[]), may_overwrite);
+    command.announcement = request.announcement(shell, &name, &blob, Api::CopyBlob);
     let head = destination.settle(shell, shell.execute(&command).await).await?;
     Ok(copied(row, &head))
 }

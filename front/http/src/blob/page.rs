@@ -12,6 +12,7 @@ use partition::blob::page::{
     SequenceConditions, Since,
 };
 use partition::record::BlobKind;
+use partition::record::event::Api;
 use partition::{Content, Failure, Shell};
 
 use super::block::{UNBUILT_ON_WRITE, attributes, named_properties, put_properties};
@@ -49,6 +50,7 @@ pub async fn create(
     let mut command =
         PutBlob::new(&container.group, &blob, expectation, kind, attributes, keeping, grant.may_overwrite);
     command.page_bytes = bytes;
+    command.announcement = request.announcement(shell, &name, &blob, Api::PutBlob);
     let head = container.settle(shell, shell.execute(&command).await).await?;
     let mut response = Response::new(row.status);
     stamp_made(&mut response, &head);

@@ -8,6 +8,7 @@ use contract::{ApiVersion, ErrorCode, Refusal, limits};
 use partition::blob::container;
 use partition::blob::staging::{self as model, Among, PutBlock, PutBlockList};
 use partition::record::blocks::Block;
+use partition::record::event::Api;
 use partition::{Content, Failure, Shell};
 
 use super::block::{UNBUILT_ON_WRITE, attributes, named_properties};
@@ -76,8 +77,9 @@ pub async fn put_block_list(
     expected.check(&actual)?;
     let list = block_list(&document)?;
     let container = container::find(shell, &request.account.name, &name).await?;
-    let command =
+    let mut command =
         PutBlockList::new(&container.group, &blob, expectation, attributes, keeping, grant.may_overwrite, list);
+    command.announcement = request.announcement(shell, &name, &blob, Api::PutBlockList);
     let head = container.settle(shell, shell.execute(&command).await).await?;
     let mut response = Response::new(row.status);
     stamp_made(&mut response, &head);

@@ -1,4 +1,4 @@
-//! The one way out: a GET to a source that the list allows. No redirects, no second look at a name, bounded heads, bounded waiting.
+//! The one way out: a GET to a source that the list allows, or a POST to where the operator wants events. No redirects, no second look at a name, bounded heads, bounded waiting.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use engine::{BoxFuture, Source, SourceError};
-use http_body_util::{BodyExt, Empty};
+use http_body_util::{BodyExt, Full};
+use hyper::Method;
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
@@ -61,11 +62,25 @@ impl Opened {
 
 /// Asks the source for itself with these headers.
 pub async fn open(allow: &AllowList, url: &SourceUrl, headers: &[(&str, String)]) -> Result<Opened, NotOpened> {
-    let addresses = resolve(allow, url).await?;
-    let stream = timeout(CONNECT, connect(&addresses));
+    exchange(&resolve(allow, url).await?, url, Method::GET, headers, Bytes::new()).await
+}
+
+/// Sends something to an address that the operator named himself.
+pub async fn post(url: &SourceUrl, headers: &[(&str, String)], body: Bytes) -> Result<Opened, NotOpened> {
+    exchange(&look_up(url).await?, url, Method::POST, headers, body).await
+}
+
+async fn exchange(
+    addresses: &[SocketAddr],
+    url: &SourceUrl,
+    method: Method,
+    headers: &[(&str, String)],
+    body: Bytes,
+) -> Result<Opened, NotOpened> {
+    let stream = timeout(CONNECT, connect(addresses));
     let stream = stream.await.map_err(|_| NotOpened::Unreachable("no connection in time"))??;
     if !url.https {
-        return ask(stream, url, headers).await;
+        return ask(stream, url, method, headers, body).await;
     }
     let name = ServerName::try_from(url.host.clone()).map_err(|_| NotOpened::Unreachable("not a name for TLS"))?;
     let connector = TlsConnector::from(trust().map_err(NotOpened::Unreachable)?);
@@ -74,7 +89,9 @@ pub async fn open(allow: &AllowList, url: &SourceUrl, headers: &[(&str, String)]
     ask(
         stream.map_err(|_| NotOpened::Unreachable("its certificate is not trusted, or it speaks no TLS"))?,
         url,
+        method,
         headers,
+        body,
     )
     .await
 }
@@ -84,13 +101,16 @@ async fn resolve(allow: &AllowList, url: &SourceUrl) -> Result<Vec<SocketAddr>, 
     if !allow.names(url) {
         return Err(NotOpened::NotAllowed);
     }
-    let found = timeout(CONNECT, tokio::net::lookup_host((url.host.as_str(), url.port()))).await;
-    let found: Vec<SocketAddr> = match found {
-        Ok(Ok(found)) => found.collect(),
-        _ => return Err(NotOpened::Unreachable("its name was not found")),
-    };
+    let found = look_up(url).await?;
     let admitted: Vec<SocketAddr> = found.into_iter().filter(|address| allow.admits(url, address.ip())).collect();
     if admitted.is_empty() { Err(NotOpened::NotAllowed) } else { Ok(admitted) }
+}
+
+async fn look_up(url: &SourceUrl) -> Result<Vec<SocketAddr>, NotOpened> {
+    match timeout(CONNECT, tokio::net::lookup_host((url.host.as_str(), url.port()))).await {
+        Ok(Ok(found)) => Ok(found.collect()),
+        _ => Err(NotOpened::Unreachable("its name was not found")),
+    }
 }
 
 async fn connect(addresses: &[SocketAddr]) -> Result<TcpStream, NotOpened> {
@@ -119,7 +139,13 @@ fn trust() -> Result<Arc<ClientConfig>, &'static str> {
     config.clone().ok_or("the operating system has no trusted certificates")
 }
 
-async fn ask<S>(stream: S, url: &SourceUrl, headers: &[(&str, String)]) -> Result<Opened, NotOpened>
+async fn ask<S>(
+    stream: S,
+    url: &SourceUrl,
+    method: Method,
+    headers: &[(&str, String)],
+    body: Bytes,
+) -> Result<Opened, NotOpened>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -131,7 +157,9 @@ where
     tokio::spawn(async move {
         let _ = connection.await; // whoever reads the body learns of it
     });
-    let mut request = hyper::Request::get(url.target())
+    let mut request = hyper::Request::builder()
+        .method(method)
+        .uri(url.target())
         .header("Host", url.authority())
         .header("User-Agent", concat!("lazuli/", env!("CARGO_PKG_VERSION")))
         .header("Accept-Encoding", "identity")
@@ -140,7 +168,7 @@ where
         request = request.header(*name, value.as_str());
     }
     let request =
-        request.body(Empty::<Bytes>::new()).map_err(|_| NotOpened::Unreachable("its address is not a request"))?;
+        request.body(Full::new(body)).map_err(|_| NotOpened::Unreachable("its address is not a request"))?;
     let answer = timeout(HEAD, sender.send_request(request)).await;
     let answer = answer.map_err(|_| NotOpened::Unreachable("no answer in time"))?.map_err(not_http)?;
     let (parts, incoming) = answer.into_parts();
