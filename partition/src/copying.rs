@@ -238,7 +238,8 @@ mod tests {
         let (account, id) = (AccountName::parse("abc").expect("right"), Id(1));
         let started = Timestamp::UNIX_EPOCH.plus_seconds(1000);
         let group = engine::GroupId(Bytes::from_static(b"b"));
-        let note = PendingCopy { group, blob: None, source: "s".into(), etag: None, started, tended: started, asked: None };
+        let note =
+            PendingCopy { group, blob: None, source: "s".into(), etag: None, started, tended: started, asked: None };
         for (command, seconds, is_noted, expected) in [
             (TendCopy::take_over(&account, id), 59, true, false),
             (TendCopy::take_over(&account, id), 60, true, true),

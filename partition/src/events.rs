@@ -294,7 +294,8 @@ pub async fn holders(shell: &Shell, account: &AccountName) -> Result<Vec<Holder>
     let mut start = ScanStart::AtPartition(Bytes::new());
     loop {
         let (group, family) = (own.clone(), account::EVENTFUL);
-        let page = shell.engine.scan(&GroupRange { group, family, start, before_partition: None }, ROWS_AT_ONCE).await?;
+        let page =
+            shell.engine.scan(&GroupRange { group, family, start, before_partition: None }, ROWS_AT_ONCE).await?;
         for row in &page.rows {
             let (group, noted) = (GroupId(row.key.clone()), decode_note(&row.record.value)?);
             found.push(Holder { account: account.clone(), group, noted: Some(noted) });

@@ -159,9 +159,7 @@ impl GroupKind {
         match self {
             GroupKind::System => &[system::CEILING, system::ACCOUNT, system::SECRET],
             // What is noted of handles has the number of PROPERTIES, in a partition of its own.
-            GroupKind::Account => {
-                &[account::PROPERTIES, account::PENDING_COPIES, account::EVENTS, account::EVENTFUL]
-            }
+            GroupKind::Account => &[account::PROPERTIES, account::PENDING_COPIES, account::EVENTS, account::EVENTFUL],
             GroupKind::Directory => &[directory::HEAD, directory::TOMBSTONE, directory::KEPT, directory::SNAPSHOT],
             GroupKind::Container => &[
                 container::HEAD,

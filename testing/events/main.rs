@@ -67,7 +67,8 @@ pub async fn taken(world: &World) -> Vec<Value> {
 /// `PutBlob box/b`: what an event is about.
 pub fn short(event: &Value) -> String {
     let subject = event["subject"].as_str().expect("text");
-    let path = subject.strip_prefix("/blobServices/default/containers/").expect("a subject").replacen("/blobs/", "/", 1);
+    let path =
+        subject.strip_prefix("/blobServices/default/containers/").expect("a subject").replacen("/blobs/", "/", 1);
     let kind = event["eventType"].as_str().expect("text");
     let api = event["data"]["api"].as_str().expect("text");
     let is_deleted = kind == "Microsoft.Storage.BlobDeleted";

@@ -17,6 +17,7 @@ async fn operations_and_their_events() {
     let world = world().await;
     let own = |path: &str| format!("http://127.0.0.1:10000/{ACCOUNT}/{path}");
     let copy = |to: &str| Request::new(&format!("PUT {to}")).header("x-ms-copy-source", own("box/b"));
+    let public = |to: &str| Request::new(&format!("PUT {to}")).header("x-ms-copy-source", own("open/source"));
     let mut snapshot = String::new();
     for (request, status, expected) in [
         (put("box/b", "content"), 201, &["PutBlob box/b"][..]),
@@ -24,14 +25,26 @@ async fn operations_and_their_events() {
         (put("box/b", "no").header("If-None-Match", "*"), 409, &[]),
         (put("box/b", "no").header("If-Match", "\"0x1\""), 412, &[]),
         (put("nowhere/b", "no"), 404, &[]),
-        (put("box/b", "no").unsigned(), 403, &[]),
+        (put("box/b", "no").signed_with("QUJD"), 403, &[]),
         (put("box/a/b c", "x"), 201, &["PutBlob box/a/b c"]),
         (Request::new("PUT box/b?comp=metadata").header("x-ms-meta-a", "b"), 200, &[]),
         (Request::new("PUT box/b?comp=properties").header("x-ms-blob-content-type", "text/plain"), 200, &[]),
         (Request::new("PUT box/b?comp=tier").header("x-ms-access-tier", "Cool"), 200, &[]),
-        (Request::new("PUT box/b?comp=lease").header("x-ms-lease-action", "acquire").header("x-ms-lease-duration", "15"), 201, &[]),
+        (
+            Request::new("PUT box/b?comp=lease")
+                .header("x-ms-lease-action", "acquire")
+                .header("x-ms-lease-duration", "15"),
+            201,
+            &[],
+        ),
         (put("box/b", "leased"), 412, &[]),
-        (Request::new("PUT box/b?comp=lease").header("x-ms-lease-action", "break").header("x-ms-lease-break-period", "0"), 202, &[]),
+        (
+            Request::new("PUT box/b?comp=lease")
+                .header("x-ms-lease-action", "break")
+                .header("x-ms-lease-break-period", "0"),
+            202,
+            &[],
+        ),
         (Request::new("PUT box/l?comp=block&blockid=QQ==").body("block"), 201, &[]),
         (Request::new("PUT box/l?comp=blocklist").body(blocks(&["QQ=="])), 201, &["PutBlockList box/l"]),
         (Request::new("PUT box/l?comp=blocklist").body(blocks(&["Qg=="])), 400, &[]),
@@ -40,12 +53,25 @@ async fn operations_and_their_events() {
         (Request::new("DELETE box/s"), 202, &[]),
         (Request::new("PUT box/a").header("x-ms-blob-type", "AppendBlob"), 201, &["PutBlob box/a"]),
         (Request::new("PUT box/a?comp=appendblock").body("more"), 201, &[]),
-        (Request::new("PUT box/p").header("x-ms-blob-type", "PageBlob").header("x-ms-blob-content-length", "512"), 201, &["PutBlob box/p"]),
-        (Request::new("PUT box/p?comp=page").header("x-ms-page-write", "update").header("x-ms-range", "bytes=0-511").body(vec![1; 512]), 201, &[]),
+        (
+            Request::new("PUT box/p").header("x-ms-blob-type", "PageBlob").header("x-ms-blob-content-length", "512"),
+            201,
+            &["PutBlob box/p"],
+        ),
+        (
+            Request::new("PUT box/p?comp=page")
+                .header("x-ms-page-write", "update")
+                .header("x-ms-range", "bytes=0-511")
+                .body(vec![1; 512]),
+            201,
+            &[],
+        ),
         (copy("box/copy"), 202, &["CopyBlob box/copy"]),
         (copy("box/nothing").header("x-ms-source-if-match", "\"0x1\""), 412, &[]),
-        (copy("box/at-once").header("x-ms-requires-sync", "true"), 202, &["CopyBlob box/at-once"]),
-        (copy("box/from").header("x-ms-blob-type", "BlockBlob"), 201, &["PutBlob box/from"]),
+        (Request::new("PUT open?restype=container").header("x-ms-blob-public-access", "blob"), 201, &[]),
+        (put("open/source", "x"), 201, &["PutBlob open/source"]),
+        (public("box/at-once").header("x-ms-requires-sync", "true"), 202, &["CopyBlob box/at-once"]),
+        (public("box/from").header("x-ms-blob-type", "BlockBlob"), 201, &["PutBlob box/from"]),
         (Request::new("DELETE box/copy"), 202, &["DeleteBlob box/copy"]),
         (Request::new("DELETE box/copy"), 404, &[]),
         (Request::new("DELETE box/b").header("If-Match", "\"0x1\""), 412, &[]),
@@ -86,7 +112,8 @@ async fn what_an_event_says() {
     let gone = send(&world, Request::new("DELETE box/a/b%20c"), 202).await;
     let events = delivered(&world).await;
     let [created, deleted] = events.as_slice() else { panic!("{events:?}") };
-    let text = |event: &serde_json::Value, pointer: &str| event.pointer(pointer).and_then(|v| v.as_str()).map(str::to_string);
+    let text =
+        |event: &serde_json::Value, pointer: &str| event.pointer(pointer).and_then(|v| v.as_str()).map(str::to_string);
     for event in [created, deleted] {
         assert_eq!(text(event, "/subject").as_deref(), Some("/blobServices/default/containers/box/blobs/a/b c"));
         assert_eq!(text(event, "/data/url"), Some(format!("http://127.0.0.1:10000/{ACCOUNT}/box/a/b%20c")));
@@ -158,7 +185,8 @@ async fn copies_in_the_background() {
 async fn nothing_is_written_that_nobody_wants() {
     let world = world().await;
     let mut wants = subscription("pictures", "queue:jobs");
-    (wants.subject_begins_with, wants.subject_ends_with) = ("/blobServices/default/containers/box/".into(), ".jpg".into());
+    (wants.subject_begins_with, wants.subject_ends_with) =
+        ("/blobServices/default/containers/box/".into(), ".jpg".into());
     wants.types = Some(vec!["Microsoft.Storage.BlobCreated".into()]);
     subscribe(&world, &[wants]);
     send(&world, put("box/a.txt", "x"), 201).await;

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use contract::{ApiVersion, ErrorCode, Refusal, Service};
 use engine::BoxFuture;
+use partition::events::Subscribers;
 use partition::file::tenure;
 use partition::record::service::ServiceProperties;
 use partition::{Failure, Shell};
@@ -141,7 +142,9 @@ impl App {
         let mut current = self.subscriptions.write().unwrap_or_else(PoisonError::into_inner);
         let subscriptions = Arc::new(subscriptions.replacing(&current));
         *current = subscriptions.clone();
-        self.shell.outbox.set_subscribers((!subscriptions.is_empty()).then_some(subscriptions));
+        let is_empty = subscriptions.is_empty();
+        let subscribers: Arc<dyn Subscribers> = subscriptions;
+        self.shell.outbox.set_subscribers(Some(subscribers).filter(|_| !is_empty));
     }
 
     pub(crate) fn subscriptions(&self) -> Arc<Subscriptions> {

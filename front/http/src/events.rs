@@ -124,7 +124,8 @@ impl Subscription {
 impl Destination {
     fn parse(text: &str) -> Result<Destination, String> {
         if let Some(name) = text.strip_prefix("queue:") {
-            let queue = QueueName::parse(name).map_err(|_| format!("to = \"queue:{name}\": this is no queue's name"))?;
+            let queue =
+                QueueName::parse(name).map_err(|_| format!("to = \"queue:{name}\": this is no queue's name"))?;
             return Ok(Destination::Queue(queue));
         }
         const HINT: &str = "to is \"queue:NAME\", \"https://…\", or \"http://…\" on this machine";
@@ -256,7 +257,8 @@ impl Request<'_> {
     /// Who asked, for what is told later.
     pub(crate) fn asked(&self, container: &str) -> Asked {
         let inside = &self.address.raw_path[1..];
-        let inside = if self.address.is_path_style { inside.split_once('/').map_or("", |(_, rest)| rest) } else { inside };
+        let inside =
+            if self.address.is_path_style { inside.split_once('/').map_or("", |(_, rest)| rest) } else { inside };
         let client_request = self.header("x-ms-client-request-id");
         let client_request = client_request.filter(|id| id.len() <= CLIENT_REQUEST_BYTES_MAX);
         Asked {

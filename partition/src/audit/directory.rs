@@ -65,7 +65,11 @@ fn read_of_account(family: Family, row: &Row) -> Result<(), Fault> {
         }
         (account::EVENTFUL, b"events") => {
             let is_container = names::parse_contents(&GroupId(key.clone())).is_some_and(|(of, ..)| of == Service::Blob);
-            if is_container { decode_note(value).map(drop) } else { Err(corrupt("a note on events of no container", key)) }
+            if is_container {
+                decode_note(value).map(drop)
+            } else {
+                Err(corrupt("a note on events of no container", key))
+            }
         }
         (key::HANDLE, b"handles") if key.len() == 8 => KeptHandle::decode(value).map(drop),
         (account::PROPERTIES, [letter])

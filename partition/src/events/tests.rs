@@ -63,15 +63,7 @@ impl Command for Announcing {
 
     fn decide(&self, records: (), moment: Moment) -> Result<(Vec<Write>, ()), Refusal> {
         self.check(&records, moment.now)?;
-        let head = BlobHead::made(
-            None,
-            &Default::default(),
-            Default::default(),
-            3,
-            false,
-            Default::default(),
-            moment,
-        );
+        let head = BlobHead::made(None, &Default::default(), Default::default(), 3, false, Default::default(), moment);
         Ok((created(self.announcement(), &head, moment), ()))
     }
 

@@ -4,19 +4,21 @@
 use bytes::Bytes;
 use engine::Fault;
 use partition::record::{
-    account, blob, blocks, container, handle, kept, node, note, past, queue, service, share, table, tags,
+    account, blob, blocks, container, event, handle, kept, node, note, past, queue, service, share, table, tags,
 };
 
 /// Reads, and writes again what was read.
 type Again = fn(&[u8]) -> Result<Bytes, Fault>;
 
 /// Every shape a record may have.
-const SHAPES: [Again; 24] = [
+const SHAPES: [Again; 26] = [
     |bytes| Ok(account::StoredAccount::decode(bytes)?.encode()),
     |bytes| Ok(blob::BlobHead::decode(bytes)?.encode()),
     |bytes| Ok(blocks::BlockList::decode(&Bytes::copy_from_slice(bytes))?.encode()),
     |bytes| Ok(blocks::Staging::decode(bytes)?.encode()),
     |bytes| Ok(container::ContainerHead::decode(bytes)?.encode()),
+    |bytes| Ok(event::PendingEvent::decode(bytes)?.encode()),
+    |bytes| Ok(event::encode_note(event::decode_note(bytes)?)),
     |bytes| Ok(handle::KeptHandle::decode(bytes)?.encode()),
     |bytes| Ok(kept::KeptHead::<container::ContainerHead>::decode(bytes)?.encode()),
     |bytes| Ok(kept::KeptHead::<share::ShareHead>::decode(bytes)?.encode()),

@@ -340,14 +340,11 @@ impl Deliverer {
 
     fn stand(&mut self, job: Job) {
         let (place, line) = (job.place.clone(), job.line());
-        let lines = match self.lines.get(&job.pending.subscription) {
-            Some(lines) => lines,
-            None => {
-                let begun = (0..LINES).map(|_| begin_line(&self.app, &self.report, &mut self.standing)).collect();
-                self.lines.entry(job.pending.subscription.clone()).or_insert(begun)
-            }
-        };
-        match lines[line].try_send(job) {
+        if !self.lines.contains_key(&job.pending.subscription) {
+            let begun = (0..LINES).map(|_| begin_line(&self.app, &self.report, &mut self.standing)).collect();
+            self.lines.insert(job.pending.subscription.clone(), begun);
+        }
+        match self.lines[&job.pending.subscription][line].try_send(job) {
             Ok(()) => {
                 self.known.insert(place);
             }

@@ -1,9 +1,9 @@
 //! Events as Event Grid writes them.
 
-use env::{Id, Timestamp};
 use contract::names::AccountName;
-use partition::record::event::{EventKind, PendingEvent};
+use env::{Id, Timestamp};
 use partition::ETag;
+use partition::record::event::{EventKind, PendingEvent};
 use serde::Serialize;
 
 use crate::blob::kind_name;

@@ -104,12 +104,7 @@ pub async fn validate(shell: &Shell, subscription: &Subscription, account: &Acco
     asked
 }
 
-async fn ask(
-    shell: &Shell,
-    subscription: &Subscription,
-    url: &SourceUrl,
-    account: &AccountName,
-) -> Result<(), Failed> {
+async fn ask(shell: &Shell, subscription: &Subscription, url: &SourceUrl, account: &AccountName) -> Result<(), Failed> {
     let code = shell.ids.next();
     let body = schema::validation(schema::topic(account), shell.ids.next(), code, shell.clock.now());
     let mut answer = post(url, subscription, "SubscriptionValidation", "0", body).await?;

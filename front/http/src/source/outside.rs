@@ -167,8 +167,7 @@ where
     for (name, value) in headers {
         request = request.header(*name, value.as_str());
     }
-    let request =
-        request.body(Full::new(body)).map_err(|_| NotOpened::Unreachable("its address is not a request"))?;
+    let request = request.body(Full::new(body)).map_err(|_| NotOpened::Unreachable("its address is not a request"))?;
     let answer = timeout(HEAD, sender.send_request(request)).await;
     let answer = answer.map_err(|_| NotOpened::Unreachable("no answer in time"))?.map_err(not_http)?;
     let (parts, incoming) = answer.into_parts();
