@@ -60,6 +60,15 @@ fn copy_sources_of_flags_and_file_add_up() {
 }
 
 #[test]
+fn events() {
+    let file = "[[events]]\nname = \"x\"\nto = \"queue:jobs\"\naccount = \"abc\"\n[[events]]\nname = \"y\"\nto = \"https://h/?k=s\"";
+    let settings = gather(&[], file).expect("right");
+    assert_eq!(format!("{:?}", settings.events), "[\"x to queue jobs\", \"y to https://h\"]");
+    let served = settings.accounts.iter().map(|account| &account.name);
+    assert!(settings.events.check(served).expect_err("another account").contains("there is no account abc"));
+}
+
+#[test]
 fn flags_win_over_the_file() {
     let file = "blob-port = 1\nqueue-port = \"off\"\ndurability = \"relaxed\"\n[account.abc]\nkeys = [\"a2V5\"]";
     for arguments in [&["--blob-port", "0"][..], &["serve", "--blob-port", "0"]] {
@@ -88,6 +97,9 @@ fn refused_in_words() {
         (&[], "log = \"loud\"", "no level"),
         (&["--copy-source", "http://h/"], "", "no source that could be allowed"),
         (&[], "[copy]\nallow = [\"h:x\"]", "no source that could be allowed"),
+        (&[], "[[events]]\nname = \"x\"", "missing field `to`"),
+        (&[], "[[events]]\nname = \"x\"\nto = \"queue:jobs\"\nsubject-begin = \"x\"", "subject-begin"),
+        (&[], "[[events]]\nname = \"x\"\nto = \"http://example.org/\"", "[[events]] x: to is"),
         (&[], "[account.ABC]\nkeys = [\"a2V5\"]", "lower-case"),
         (&[], "[account.abc]\nkeys = [\"a2V5\"]\ncontainer-retention-days = 366", "from 1 to 365"),
         (&[], "[account.abc]\nkeys = [\"a2V5\"]\nshare-retention-days = 0", "share-retention-days is from 1 to 365"),
