@@ -26,7 +26,7 @@ async fn operations_and_their_events() {
         (put("box/b", "no").header("If-Match", "\"0x1\""), 412, &[]),
         (put("nowhere/b", "no"), 404, &[]),
         (put("box/b", "no").signed_with("QUJD"), 403, &[]),
-        (put("box/a/b c", "x"), 201, &["PutBlob box/a/b c"]),
+        (put("box/a/b%20c", "x"), 201, &["PutBlob box/a/b c"]),
         (Request::new("PUT box/b?comp=metadata").header("x-ms-meta-a", "b"), 200, &[]),
         (Request::new("PUT box/b?comp=properties").header("x-ms-blob-content-type", "text/plain"), 200, &[]),
         (Request::new("PUT box/b?comp=tier").header("x-ms-access-tier", "Cool"), 200, &[]),
