@@ -23,9 +23,9 @@ use crate::source::SourceUrl;
 use crate::source::outside::{self, NotOpened, Opened};
 
 /// A webhook that was asked in vain is left alone for so long.
-const ASK_AGAIN_SECONDS: u64 = 10;
-/// An answer to the question whether it wants events is no longer than this.
-const VALIDATION_BYTES_MAX: u64 = 64 * 1024;
+const ASK_AGAIN_SECONDS: u64 = 5;
+/// No more of an answer is read.
+const ANSWER_BYTES_MAX: u64 = 64 * 1024;
 /// What Event Grid gives its messages.
 const MESSAGE_SECONDS: u64 = 7 * 24 * 3600;
 
@@ -43,7 +43,9 @@ pub async fn send(
             let body = schema::notification(account, pending);
             let count = pending.attempts.to_string();
             let answer = post(url, subscription, "Notification", &count, body).await?;
-            if (200..=299).contains(&answer.status) { Ok(()) } else { Err(Failed::Status(answer.status)) }
+            let status = answer.status;
+            let _ = read(answer).await; // it may say what it likes
+            if (200..=299).contains(&status) { Ok(()) } else { Err(Failed::Status(status)) }
         }
     }
 }
@@ -67,6 +69,16 @@ async fn post(
         NotOpened::Unreachable(why) => Failed::Unreachable(why),
         NotOpened::NotAllowed => Failed::Unreachable("its name was not found"),
     })
+}
+
+/// An answer to its end, lest the webhook finds nobody there while it writes.
+async fn read(mut answer: Opened) -> Option<Vec<u8>> {
+    answer.body.bytes_max = ANSWER_BYTES_MAX;
+    let mut read = Vec::new();
+    while let Some(piece) = answer.body.next(4096).await.ok()? {
+        read.extend_from_slice(&piece);
+    }
+    Some(read)
 }
 
 /// Whether the webhook wants events: it repeats a code that it is sent. Asked until it does, then no more.
@@ -107,15 +119,11 @@ pub async fn validate(shell: &Shell, subscription: &Subscription, account: &Acco
 async fn ask(shell: &Shell, subscription: &Subscription, url: &SourceUrl, account: &AccountName) -> Result<(), Failed> {
     let code = shell.ids.next();
     let body = schema::validation(schema::topic(account), shell.ids.next(), code, shell.clock.now());
-    let mut answer = post(url, subscription, "SubscriptionValidation", "0", body).await?;
+    let answer = post(url, subscription, "SubscriptionValidation", "0", body).await?;
     if answer.status != 200 {
         return Err(Failed::NotValidated("its answer is not 200"));
     }
-    answer.body.bytes_max = VALIDATION_BYTES_MAX;
-    let mut read = Vec::new();
-    while let Some(piece) = answer.body.next(4096).await.map_err(|_| Failed::NotValidated("its answer broke off"))? {
-        read.extend_from_slice(&piece);
-    }
+    let read = read(answer).await.ok_or(Failed::NotValidated("its answer broke off"))?;
     #[derive(serde::Deserialize)]
     struct Answer {
         #[serde(rename = "validationResponse", alias = "ValidationResponse")]
