@@ -7,6 +7,7 @@ mod sas;
 mod service_sas;
 mod shared_key;
 mod strings;
+pub mod token;
 pub mod user_delegation;
 
 use contract::operations::{Access, Anonymous, Operation, OperationId, Resource, TokenNeeds};

@@ -41,6 +41,13 @@ mod website;
 pub mod wire;
 mod xml;
 
+/// Tokens, and what signs requests, for programs that are no server.
+pub mod client {
+    pub use crate::auth::explain::Explanation;
+    pub use crate::auth::token::{Judged, Unsigned, Visit, Wanted, authorization, judge, make};
+    pub use crate::query::{percent_decode, percent_encode};
+}
+
 pub use app::{AccountsSource, App};
 pub use auth::on_behalf::OnBehalf;
 pub use listen::{Doors, Host, ListenError, Listener, Served, ServiceConnection, Services};

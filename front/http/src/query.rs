@@ -71,6 +71,20 @@ pub fn percent_decode(text: &str) -> Option<String> {
     String::from_utf8(decoded).ok()
 }
 
+/// Everything but letters, digits, `-._~` and `also` as escapes.
+pub fn percent_encode(text: &str, also: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte as char {
+            plain if plain.is_ascii_alphanumeric() || "-._~".contains(plain) || also.contains(plain) => {
+                encoded.push(plain)
+            }
+            _ => encoded.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    encoded
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

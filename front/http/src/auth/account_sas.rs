@@ -16,6 +16,18 @@ pub struct AccountSas {
 }
 
 pub fn verify(request: &Request<'_>) -> Result<AccountSas, Refusal> {
+    let (sas, restrictions) = parse(request)?;
+    check_signature(request, &string_to_sign(request)?, request.account.keys.iter())?;
+    sas.within(&restrictions, request)
+}
+
+/// A token whose signature holds.
+pub fn accept(request: &Request<'_>) -> Result<AccountSas, Refusal> {
+    let (sas, restrictions) = parse(request)?;
+    sas.within(&restrictions, request)
+}
+
+fn parse(request: &Request<'_>) -> Result<(AccountSas, Restrictions), Refusal> {
     let (services, resource_types) = (required(request, "ss")?, required(request, "srt")?);
     let permissions = required(request, "sp")?;
     check_letters("ss", services, "bqtf")?;
@@ -27,12 +39,12 @@ pub fn verify(request: &Request<'_>) -> Result<AccountSas, Refusal> {
         request.query.get("sip"),
         field(request, "spr"),
     )?;
-    check_signature(request, &string_to_sign(request)?, request.account.keys.iter())?;
-    restrictions.check(request.now, request.client, request.tls)?;
-    if !field(request, "ses").is_empty() {
-        return Err(failed("Encryption scopes are not supported by this server."));
-    }
-    Ok(AccountSas { services: services.into(), resource_types: resource_types.into(), permissions: permissions.into() })
+    let sas = AccountSas {
+        services: services.into(),
+        resource_types: resource_types.into(),
+        permissions: permissions.into(),
+    };
+    Ok((sas, restrictions))
 }
 
 pub fn string_to_sign(request: &Request<'_>) -> Result<String, Refusal> {
@@ -50,6 +62,14 @@ pub fn string_to_sign(request: &Request<'_>) -> Result<String, Refusal> {
 }
 
 impl AccountSas {
+    fn within(self, restrictions: &Restrictions, request: &Request<'_>) -> Result<AccountSas, Refusal> {
+        restrictions.check(request.now, request.client, request.tls)?;
+        match field(request, "ses") {
+            "" => Ok(self),
+            _ => Err(failed("Encryption scopes are not supported by this server.")),
+        }
+    }
+
     pub fn authorize(&self, request: &Request<'_>, row: &Operation) -> Result<Grant, Refusal> {
         if !self.services.contains(request.service.letter()) {
             return Err(ErrorCode::AuthorizationServiceMismatch.into());

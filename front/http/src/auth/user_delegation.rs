@@ -43,7 +43,7 @@ impl KeyName {
         ))
     }
 
-    fn read(request: &Request<'_>) -> Result<KeyName, Refusal> {
+    pub fn read(request: &Request<'_>) -> Result<KeyName, Refusal> {
         let moment = |name: &'static str| {
             let text = required(request, name)?;
             Timestamp::parse_iso8601(text).ok_or_else(|| failed(format!("{name} is not a time: {text}")))
@@ -79,11 +79,17 @@ pub fn verify(request: &Request<'_>, bearer: Option<&Principal>) -> Result<UserD
     };
     let version = signed_version(request, oldest)?;
     let key = KeyName::read(request)?;
-    let permissions = required(request, "sp")?;
+    required(request, "sp")?;
     let string_to_sign = string_to_sign(request, version)?;
     let keys: Vec<DerivedKey> = request.account.keys.iter().map(|account_key| key.derive(account_key)).collect();
     check_signature(request, &string_to_sign, keys.iter().map(DerivedKey::key))?;
+    accept(request, bearer)
+}
 
+/// A token whose signature holds.
+pub fn accept(request: &Request<'_>, bearer: Option<&Principal>) -> Result<UserDelegationSas, Refusal> {
+    let key = KeyName::read(request)?;
+    let permissions = required(request, "sp")?;
     if !field(request, "si").is_empty() {
         return Err(failed("si: a user delegation SAS has no stored access policy"));
     }
