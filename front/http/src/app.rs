@@ -63,6 +63,8 @@ pub struct App {
     peers: OnceLock<Arc<Peers>>,
     /// Who hears of every answer; not set where nobody looks.
     pub(crate) observer: OnceLock<Arc<dyn Observer>>,
+    /// The account is always in the path, never in the host.
+    is_path_style_only: OnceLock<()>,
 }
 
 impl App {
@@ -80,6 +82,7 @@ impl App {
             listening: RwLock::default(),
             peers: OnceLock::new(),
             observer: OnceLock::new(),
+            is_path_style_only: OnceLock::new(),
         };
         app.set_accounts(accounts);
         app
@@ -149,6 +152,11 @@ impl App {
 
     pub(crate) fn subscriptions(&self) -> Arc<Subscriptions> {
         self.subscriptions.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// From now on no host name is read as an account's.
+    pub fn set_path_style_only(&self) {
+        self.is_path_style_only.get_or_init(|| ());
     }
 
     pub fn set_listening(&self, listening: Vec<(Service, SocketAddr)>) {
@@ -327,7 +335,7 @@ impl App {
         head: &Head,
     ) -> Result<(Address, Query, Arc<Account>), Refusal> {
         let host = head.header("host").unwrap_or_default();
-        let knows = |name: &str| self.account(name).is_some();
+        let knows = |name: &str| self.is_path_style_only.get().is_none() && self.account(name).is_some();
         let (address, query) = Address::parse(service, head.target(), host, tls, knows)?;
         let query = Query::parse(&query)?;
         let account = self.account(&address.account).ok_or(ErrorCode::ResourceNotFound)?;
