@@ -112,6 +112,11 @@ pub async fn remove(shell: &Shell, name: &AccountName) -> Result<(), Failure> {
         }
     }
     // Gone is gone: it does not matter who took it away.
+    forget(shell, name).await
+}
+
+/// Takes an account off the list; what it holds stays for an account of the same name. Nobody serves it.
+pub async fn forget(shell: &Shell, name: &AccountName) -> Result<(), Failure> {
     change(shell, name, |_| Ok(None)).await.map(drop)
 }
 
