@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
@@ -16,27 +16,42 @@ use http::tokens::{Assignment, Tokens};
 use serde::Deserialize;
 use tracing::level_filters::LevelFilter;
 
+use crate::azurite::AsAzurite;
 use crate::peers::PeerSettings;
 use crate::tls::TlsFiles;
 
 mod commands;
 mod engine;
+mod file;
+mod help;
 mod limits;
+mod nearest;
+mod show;
+mod variables;
 
-pub use commands::{Asked, Backup, Check, CommandLine, Migration, NewAccount, OpenFlags, Restore};
+pub use commands::{
+    Asked, Backup, Check, CommandLine, Migration, NewAccount, PlaceFlags, ReachFlags, Restore, WhoFlags,
+};
 pub use engine::{ClusterSettings, EngineSettings};
 use engine::{EngineFile, EngineFlags, EngineName};
+use file::Written;
+pub use file::read as read_toml;
+pub use help::{Page, command, completions, man_page, settings_page};
 use limits::{LimitFile, LimitFlags, LimitSettings};
+pub use show::effective;
+pub use variables::{refuse, unknown_variables};
 
 #[derive(Args, Clone, Debug, Default)]
 struct ServeFlags {
-    /// Where the data lives [default: ./lazuli-data]
+    /// Where the data lives [default: lazuli-data]
     #[arg(long, value_name = "DIR", env = "LAZULI_DATA")]
     data: Option<PathBuf>,
     /// The address to listen on [default: 127.0.0.1]
     #[arg(long, value_name = "ADDR", env = "LAZULI_HOST")]
     host: Option<IpAddr>,
-    /// Port of the Blob service; 0 for any free one, `off` for none [default: 10000]
+    /// Port of the Blob service [default: 10000]
+    ///
+    /// Of this and every other port: 0 for any free one, `off` for none.
     #[arg(long, value_name = "N", env = "LAZULI_BLOB_PORT")]
     blob_port: Option<Port>,
     /// Port of the Queue service [default: 10001]
@@ -48,16 +63,20 @@ struct ServeFlags {
     /// Port of the File service [default: 10003]
     #[arg(long, value_name = "N", env = "LAZULI_FILE_PORT")]
     file_port: Option<Port>,
-    /// Port of static websites, by path: http://ADDR:N/ACCOUNT/ (by name they are on the Blob port) [default: off]
+    /// Port of static websites [default: off]
+    ///
+    /// By path: http://ADDR:N/ACCOUNT/. By name they are on the Blob port.
     #[arg(long, value_name = "N", env = "LAZULI_WEB_PORT")]
     web_port: Option<Port>,
-    /// Port of the SMB server, on which shares are mounted [default: 10445]
+    /// Port of SMB, to mount shares [default: 10445]
     #[arg(long, value_name = "N", env = "LAZULI_SMB_PORT")]
     smb_port: Option<Port>,
     /// Whether SMB 3 clients must encrypt: `required` or `offered` [default: required]
     #[arg(long, value_name = "WHEN", env = "LAZULI_SMB_ENCRYPTION")]
     smb_encryption: Option<EncryptionFlag>,
-    /// Port on which the other gateways of a cluster reach this one; 0 for any free one, `off` for a gateway that serves no shares [default: 0]
+    /// Port for the other gateways of a cluster [default: 0]
+    ///
+    /// `off` for a gateway that serves no shares.
     #[arg(long, value_name = "N", env = "LAZULI_PEER_PORT")]
     peer_port: Option<Port>,
     /// How the other gateways of a cluster reach this one [default: the address of --host]
@@ -66,34 +85,36 @@ struct ServeFlags {
     /// Port of the console, of metrics and health: docs/console.md [default: 10080]
     #[arg(long, value_name = "N", env = "LAZULI_CONSOLE_PORT")]
     console_port: Option<Port>,
-    /// When a write is acknowledged: `full` (on the disk) or `relaxed` (with the operating system) [default: full]
+    /// When a write is acknowledged: full or relaxed [default: full]
+    ///
+    /// `full`: when it is on the disk. `relaxed`: when the operating system has it.
     #[arg(long, value_name = "WHEN", env = "LAZULI_DURABILITY")]
     durability: Option<DurabilityFlag>,
-    /// An account and its one or two keys; may be given several times [default: the development account]
-    #[arg(
-        long,
-        value_name = "NAME:KEY1[:KEY2]",
-        env = "LAZULI_ACCOUNT",
-        value_delimiter = ',',
-        hide_env_values = true
-    )]
+    /// An account and its keys [default: the development account]
+    ///
+    /// May be given several times; in the variable with commas between. In the file it is a table, `[account.NAME]`.
+    #[arg(long, value_name = "NAME:KEY[:KEY]", env = "LAZULI_ACCOUNT", value_delimiter = ',', hide_env_values = true)]
     account: Vec<String>,
-    /// A host outside this server that blobs may be copied from; may be given several times [default: none]
+    /// A host that blobs may be copied from [default: none]
+    ///
+    /// May be given several times; in the variable with commas between. What the file lists is allowed as well.
     #[arg(long, value_name = "HOST[:PORT]", env = "LAZULI_COPY_SOURCE", value_delimiter = ',')]
     copy_source: Vec<String>,
-    /// A TOML file with any of these settings
+    /// A TOML file with any of these settings [default: none]
     #[arg(long, value_name = "FILE", env = "LAZULI_CONFIG")]
     config: Option<PathBuf>,
-    /// How much to say on standard error: off, error, warn, info, debug or trace [default: info]
+    /// How much to say on standard error [default: info]
+    ///
+    /// One of off, error, warn, info, debug and trace.
     #[arg(long, value_name = "LEVEL", env = "LAZULI_LOG")]
     log: Option<LevelFilter>,
-    /// The certificate chain (PEM); with --tls-key all services speak https
+    /// The certificate chain (PEM), for https [default: none]
     #[arg(long, value_name = "FILE", env = "LAZULI_TLS_CERT")]
     tls_cert: Option<PathBuf>,
-    /// The private key of the certificate (PEM)
+    /// The private key of the certificate (PEM) [default: none]
     #[arg(long, value_name = "FILE", env = "LAZULI_TLS_KEY")]
     tls_key: Option<PathBuf>,
-    /// Listen beyond this machine although the only key is the published development key, which everybody knows
+    /// Listen beyond this machine although an account has the published development key, which everybody knows [default: false]
     #[arg(long, env = "LAZULI_ALLOW_PUBLISHED_KEY_ON_NETWORK")]
     allow_published_key_on_network: bool,
     #[command(flatten)]
@@ -119,7 +140,7 @@ struct ConfigFile {
     peer_address: Option<String>,
     console_port: Option<Port>,
     durability: Option<DurabilityFlag>,
-    log: Option<String>,
+    log: Option<Level>,
     tls_cert: Option<PathBuf>,
     tls_key: Option<PathBuf>,
     connections_max: Option<usize>,
@@ -135,7 +156,7 @@ struct ConfigFile {
     account: BTreeMap<String, AccountSettings>,
     tokens: Option<TokenSettings>,
     #[serde(default)]
-    copy: CopySettings,
+    copy_source: Vec<String>,
     /// `[[events]]`: who is told of blobs
     #[serde(default)]
     events: Vec<SubscriptionSettings>,
@@ -179,14 +200,6 @@ impl ConfigFile {
             shards: std::mem::take(&mut self.shards),
         }
     }
-}
-
-/// `[copy]`: what may be copied from outside this server.
-#[derive(Deserialize, Debug, Default)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-struct CopySettings {
-    #[serde(default)]
-    allow: Vec<String>,
 }
 
 /// `[account.NAME]`
@@ -284,18 +297,36 @@ impl FromStr for Port {
 
 impl<'de> Deserialize<'de> for Port {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Port, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Written {
-            Number(u16),
-            Text(String),
-        }
-        match Written::deserialize(deserializer)? {
-            Written::Number(number) => Ok(Port::On(number)),
-            Written::Text(text) => text.parse().map_err(serde::de::Error::custom),
-        }
+        // A number or a word: the words of either say what is right.
+        toml::Value::deserialize(deserializer)?.to_string().trim_matches('"').parse().map_err(serde::de::Error::custom)
     }
 }
+
+/// How much is logged, in the file.
+#[derive(Clone, Copy, Debug)]
+struct Level(LevelFilter);
+
+impl<'de> Deserialize<'de> for Level {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Level, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let no_level = |_| format!("\"{text}\" is no level: off, error, warn, info, debug or trace");
+        text.parse().map(Level).map_err(no_level).map_err(serde::de::Error::custom)
+    }
+}
+
+/// Who said which accounts there are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AccountsFrom {
+    /// Flags, the variable or the file.
+    Given,
+    /// Azurite's variable: it is read where nothing else names an account.
+    Azurite,
+    /// Nobody.
+    Default,
+}
+
+/// Azurite's variable with accounts.
+const AZURITE_ACCOUNTS: &str = "AZURITE_ACCOUNTS";
 
 /// What was decided.
 #[derive(Clone, Debug)]
@@ -312,6 +343,7 @@ pub struct Settings {
     pub peers: Option<PeerSettings>,
     /// None with a cluster, which holds its own.
     pub accounts: Vec<Account>,
+    pub accounts_from: AccountsFrom,
     pub tokens: Option<Tokens>,
     pub copy_sources: AllowList,
     pub events: Subscriptions,
@@ -319,19 +351,33 @@ pub struct Settings {
     pub tls: Option<TlsFiles>,
     pub limits: LimitSettings,
     allow_published_key_on_network: bool,
+    /// What was asked for in Azurite's words.
+    pub as_azurite: Option<AsAzurite>,
 }
 
 impl Settings {
-    fn gather(flags: ServeFlags) -> Result<Settings, String> {
-        let file = flags.config.as_deref().map(read_file).transpose()?.unwrap_or_default();
-        Self::merge(flags, file)
+    fn gather(flags: ServeFlags) -> Result<(Settings, Written), String> {
+        let (file, written) = flags.config.as_deref().map(file::read).transpose()?.unwrap_or_default();
+        let path = flags.config.clone();
+        // What is said of a table is said of the file.
+        let in_file = |error: String| match path.filter(|_| error.starts_with('[')) {
+            Some(path) => format!("{}: {error}", path.display()),
+            None => error,
+        };
+        Ok((Self::merge(flags, file, &azurite_variable()).map_err(in_file)?, written))
     }
 
-    fn merge(flags: ServeFlags, mut file: ConfigFile) -> Result<Settings, String> {
+    /// `azurite` is what Azurite's variable says of accounts.
+    fn merge(flags: ServeFlags, mut file: ConfigFile, azurite: &str) -> Result<Settings, String> {
         let engine = EngineSettings::merge(flags.engine, flags.data, flags.durability, file.take_engine())?;
-        let accounts = match engine {
-            EngineSettings::Embedded { .. } => accounts(&flags.account, &file.account)?,
-            EngineSettings::Rados(_) if flags.account.is_empty() && file.account.is_empty() => Vec::new(),
+        let are_given = !flags.account.is_empty() || !file.account.is_empty();
+        let (accounts_from, accounts) = match engine {
+            EngineSettings::Embedded { .. } if are_given || azurite.is_empty() => {
+                let from = if are_given { AccountsFrom::Given } else { AccountsFrom::Default };
+                (from, accounts(&flags.account, &file.account)?)
+            }
+            EngineSettings::Embedded { .. } => (AccountsFrom::Azurite, azurite_accounts(azurite)?),
+            EngineSettings::Rados(_) if !are_given => (AccountsFrom::Default, Vec::new()),
             EngineSettings::Rados(_) => {
                 return Err(
                     "--account and [account.NAME] mean nothing with --engine rados: accounts are in the cluster, \
@@ -352,13 +398,7 @@ impl Settings {
         let said = (flags.peer_port.or(file.peer_port), flags.peer_address.or(file.peer_address));
         let peers = PeerSettings::merge(&engine, said, [ports[3], smb_port])?;
         let console_port = port(flags.console_port, file.console_port, 10080);
-        let log = match (flags.log, file.log) {
-            (Some(log), _) => log,
-            (None, Some(text)) => text
-                .parse()
-                .map_err(|_| format!("log = \"{text}\" is no level: off, error, warn, info, debug or trace"))?,
-            (None, None) => LevelFilter::INFO,
-        };
+        let log = flags.log.or(file.log.map(|Level(level)| level)).unwrap_or(LevelFilter::INFO);
         let tls = match (flags.tls_cert.or(file.tls_cert), flags.tls_key.or(file.tls_key)) {
             (Some(certificate), Some(key)) => Some(TlsFiles { certificate, key }),
             (None, None) => None,
@@ -374,13 +414,15 @@ impl Settings {
             smb_requires_encryption: flags.smb_encryption.or(file.smb_encryption) != Some(EncryptionFlag::Offered),
             web_port: flags.web_port.or(file.web_port).unwrap_or(Port::Off),
             accounts,
+            accounts_from,
             tokens: file.tokens.map(tokens).transpose()?,
-            copy_sources: AllowList::parse(flags.copy_source.iter().chain(&file.copy.allow).map(String::as_str))?,
             events: Subscriptions::parse(&file.events)?,
+            copy_sources: AllowList::parse(flags.copy_source.iter().chain(&file.copy_source).map(String::as_str))?,
             log,
             tls,
             limits,
             allow_published_key_on_network: flags.allow_published_key_on_network || file.allow_published_key_on_network,
+            as_azurite: None,
         })
     }
 
@@ -410,13 +452,38 @@ impl Settings {
 
 /// Are there keys among the program's arguments? Every user of the machine can read those.
 pub fn tells_keys(mut arguments: impl Iterator<Item = OsString>) -> bool {
-    const FLAGS: [&str; 4] = ["--account", "--key", "--key1", "--key2"];
+    const FLAGS: [&str; 5] = ["--account", "--key", "--key1", "--key2", "--connection-string"];
     arguments.any(|argument| FLAGS.contains(&argument.to_string_lossy().split('=').next().unwrap_or_default()))
 }
 
-fn read_file(path: &Path) -> Result<ConfigFile, String> {
-    let text = std::fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-    toml::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
+fn azurite_variable() -> String {
+    std::env::var(AZURITE_ACCOUNTS).unwrap_or_default().trim().to_owned()
+}
+
+/// The accounts that flags, file and Azurite's variable name, to whoever acts in their name.
+fn known_accounts(flags: &[String], file: &BTreeMap<String, AccountSettings>) -> Result<Vec<Account>, String> {
+    let azurite = azurite_variable();
+    match flags.is_empty() && file.is_empty() && !azurite.is_empty() {
+        true => azurite_accounts(&azurite),
+        false => accounts(flags, file),
+    }
+}
+
+/// `account1:key1:key2;account2:key1`
+fn azurite_accounts(text: &str) -> Result<Vec<Account>, String> {
+    let mut accounts: Vec<Account> = Vec::new();
+    for text in text.trim().split(';').filter(|text| !text.is_empty()) {
+        let name = text.split(':').next().unwrap_or_default();
+        let account = Account::parse(text).map_err(|error| format!("{AZURITE_ACCOUNTS}: {name}:…: {error}"))?;
+        if accounts.iter().any(|other| other.name == account.name) {
+            return Err(format!("{AZURITE_ACCOUNTS}: {name} is there twice"));
+        }
+        accounts.push(account);
+    }
+    match accounts.is_empty() {
+        true => Err(format!("{AZURITE_ACCOUNTS} names no account: it is account1:key1:key2;account2:key1")),
+        false => Ok(accounts),
+    }
 }
 
 /// Keys given as flags replace those in the file; without any there is the development account.

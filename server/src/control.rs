@@ -1,7 +1,8 @@
-//! The socket in the data directory by which a second process on this machine reaches the server: `lazuli backup`.
+//! The socket in the data directory by which a second process on this machine reaches the server: `lazuli backup`, `lazuli account`.
 //!
 //! A request is one line. To `backup 1` the answer is a copy of one moment in blocks (`embedded::backup::block`); the caller copies the
-//! bodies itself, from the segments, which stay as they are until it hangs up.
+//! bodies itself, from the segments, which stay as they are until it hangs up. `account 1` is followed by what is asked for as JSON, and answered
+//! with `ok` or `no` in a line, and words.
 
 use std::fs::{DirBuilder, File, Permissions};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -9,44 +10,62 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
 use embedded::Embedded;
 use embedded::backup::block;
+use engine::BoxFuture;
 use tokio::runtime::Handle;
 
 const SOCKET_FILE: &str = "socket";
 /// Where it is made, out of others' reach, until only we may use it.
 const MAKING_DIRECTORY: &str = "socket.new";
 const BACKUP_REQUEST: &str = "backup 1\n";
+const ACCOUNT_REQUEST: &str = "account 1 ";
+/// The longest request has two keys in it.
+const REQUEST_BYTES_MAX: u64 = 64 * 1024;
 /// Whoever connects says what for.
 const REQUEST_WITHIN: Duration = Duration::from_secs(10);
 /// Between two blocks the caller copies the bodies that the first one names: thousands at most.
 const TAKEN_WITHIN: Duration = Duration::from_secs(60 * 60);
 
+/// Does what is asked for of accounts, and says what came of it.
+pub type OnAccounts = Arc<dyn Fn(String) -> BoxFuture<'static, Result<String, String>> + Send + Sync>;
+
 /// The socket, while there is one.
-pub struct Control(PathBuf);
+pub struct Control {
+    path: PathBuf,
+    accounts: Arc<OnceLock<OnAccounts>>,
+}
+
+impl Control {
+    /// From here on accounts are listened to as well.
+    pub fn answer_accounts(&self, answer: OnAccounts) {
+        let _ = self.accounts.set(answer); // the only one
+    }
+}
 
 impl Drop for Control {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0); // the next start replaces it
+        let _ = std::fs::remove_file(&self.path); // the next start replaces it
     }
 }
 
 /// Answers requests until the process ends. Without a socket there is no backup while the server runs, and all else is well.
 pub fn listen(engine: &Arc<Embedded>, data: &Path) -> Option<Control> {
     let path = data.join(SOCKET_FILE);
-    let (engine, runtime) = (Arc::downgrade(engine), Handle::current());
+    let accounts = Arc::new(OnceLock::new());
+    let server = Server { engine: Arc::downgrade(engine), runtime: Handle::current(), accounts: accounts.clone() };
     let listening = bind(data).and_then(|listener| {
-        let accept = move || accept(&listener, &engine, &runtime);
+        let accept = move || accept(&listener, &server);
         std::thread::Builder::new().name("lazuli:control".to_owned()).spawn(accept)
     });
     match listening {
-        Ok(_) => Some(Control(path)),
+        Ok(_) => Some(Control { path, accounts }),
         Err(error) => {
             let path = path.display();
-            tracing::warn!(%path, %error, "no socket could be made: `lazuli backup` works only while nothing is served");
+            tracing::warn!(%path, %error, "no socket could be made: `lazuli backup` and `lazuli account` work only while nothing is served");
             None
         }
     }
@@ -85,12 +104,20 @@ fn short<T>(directory: &Path, act: impl FnOnce(&Path) -> io::Result<T>) -> io::R
     act(&Path::new("/proc/self/fd").join(open.as_raw_fd().to_string()).join(SOCKET_FILE))
 }
 
-fn accept(listener: &UnixListener, engine: &Weak<Embedded>, runtime: &Handle) {
+/// Who answers.
+#[derive(Clone)]
+struct Server {
+    engine: Weak<Embedded>,
+    runtime: Handle,
+    accounts: Arc<OnceLock<OnAccounts>>,
+}
+
+fn accept(listener: &UnixListener, server: &Server) {
     let one_at_a_time = Arc::new(Mutex::new(()));
     for stream in listener.incoming() {
-        let (engine, runtime, one_at_a_time) = (engine.clone(), runtime.clone(), one_at_a_time.clone());
+        let (server, one_at_a_time) = (server.clone(), one_at_a_time.clone());
         let answer = move |stream| {
-            let answered = answer(&stream, &engine, &runtime, &one_at_a_time);
+            let answered = answer(&stream, &server, &one_at_a_time);
             if let Err(error) = answered {
                 tracing::warn!(%error, "a request on the socket was not answered to its end");
             }
@@ -104,16 +131,19 @@ fn accept(listener: &UnixListener, engine: &Weak<Embedded>, runtime: &Handle) {
     }
 }
 
-fn answer(
-    mut stream: &UnixStream,
-    engine: &Weak<Embedded>,
-    runtime: &Handle,
-    one_at_a_time: &Mutex<()>,
-) -> io::Result<()> {
+fn answer(mut stream: &UnixStream, server: &Server, one_at_a_time: &Mutex<()>) -> io::Result<()> {
     stream.set_read_timeout(Some(REQUEST_WITHIN))?;
     stream.set_write_timeout(Some(TAKEN_WITHIN))?;
     let mut request = String::new();
-    BufReader::new(stream.take(BACKUP_REQUEST.len() as u64)).read_line(&mut request)?;
+    BufReader::new(stream.take(REQUEST_BYTES_MAX)).read_line(&mut request)?;
+    if let Some(asking) = request.strip_prefix(ACCOUNT_REQUEST) {
+        let done = match server.accounts.get() {
+            Some(answer) => server.runtime.block_on(answer(asking.to_owned())),
+            None => Err("the server is starting; try again".to_owned()),
+        };
+        let (word, text) = done.map_or_else(|error| ("no", error), |text| ("ok", text));
+        return stream.write_all(format!("{word}\n{text}").as_bytes());
+    }
     if request != BACKUP_REQUEST {
         return stream
             .write_all(&block::encode_failure("the server does not know this request: is it of another version?"));
@@ -122,10 +152,10 @@ fn answer(
         return stream.write_all(&block::encode_failure("another backup of this directory is being taken"));
     };
     tracing::info!("a backup is being taken");
-    let Some(engine) = engine.upgrade() else {
+    let Some(engine) = server.engine.upgrade() else {
         return stream.write_all(&block::encode_failure("the server is stopping"));
     };
-    let mut copy = match runtime.block_on(engine.copy_out()) {
+    let mut copy = match server.runtime.block_on(engine.copy_out()) {
         Ok(copy) => copy,
         Err(fault) => return stream.write_all(&block::encode_failure(&fault.to_string())),
     };
@@ -149,4 +179,17 @@ pub fn ask_for_copy(data: &Path) -> io::Result<UnixStream> {
     let mut stream = short(data, |path| UnixStream::connect(path))?;
     stream.write_all(BACKUP_REQUEST.as_bytes())?;
     Ok(stream)
+}
+
+/// Asks the server that has the directory for something about accounts. What it says, or why it was not done.
+pub fn ask_accounts(data: &Path, asking: &str) -> io::Result<Result<String, String>> {
+    let mut stream = short(data, |path| UnixStream::connect(path))?;
+    stream.write_all(format!("{ACCOUNT_REQUEST}{asking}\n").as_bytes())?;
+    let mut text = String::new();
+    stream.take(u64::from(u32::MAX)).read_to_string(&mut text)?;
+    match text.split_once('\n') {
+        Some(("ok", text)) => Ok(Ok(text.to_owned())),
+        Some(("no", text)) => Ok(Err(text.to_owned())),
+        _ => Ok(Err("the server does not know this request: is it of another version?".to_owned())),
+    }
 }

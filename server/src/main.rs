@@ -1,15 +1,22 @@
 //! The program: flags, configuration, choice of engine, listeners. The only file that names all layers.
 
 mod accounts;
+mod announce;
+mod azurite;
 mod backup;
+mod bench;
 mod check;
+mod client;
 mod cluster;
 mod config;
 mod control;
+mod local;
 mod migrate;
 mod peers;
 mod progress;
 mod see;
+mod sas;
+mod seed;
 mod storage;
 mod tls;
 
@@ -18,10 +25,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::Parser;
+use clap::FromArgMatches;
 use contract::Service;
 use contract::names::AccountName;
-use http::account::{Account, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
+use http::account::Account;
 use http::{App, Doors, Listener, Served};
 use partition::Shell;
 use partition::file::tenure::Keeper;
@@ -42,16 +49,23 @@ const DRAIN_GRACE: Duration = Duration::from_secs(30);
 const CONSOLE_GRACE: Duration = Duration::from_secs(5);
 
 fn main() -> ExitCode {
-    let line = CommandLine::parse();
+    let arguments = azurite::as_command(std::env::args_os());
+    let parsed = config::command().try_get_matches_from(&arguments);
+    let parsed = parsed.and_then(|matches| CommandLine::from_arg_matches(&matches).map(|line| (line, matches)));
+    let (line, matches) = match parsed {
+        Ok(parsed) => parsed,
+        Err(error) => return config::refuse(&error, &arguments),
+    };
     let asked = match Asked::gather(line.clone()) {
         Ok(asked) => asked,
         Err(error) => return fail(&error),
     };
-    let log = match &asked {
-        Asked::Serve(settings) => settings.log,
-        _ => LevelFilter::WARN,
-    };
-    tracing_subscriber::fmt().with_max_level(log).with_writer(std::io::stderr).with_ansi(false).init();
+    if let Err(error) = log_as(&asked) {
+        return fail(&error);
+    }
+    for words in config::unknown_variables(std::env::vars_os()) {
+        tracing::warn!("{words}");
+    }
     // The kernel would make huge pages of what the allocator has given back in parts, and so take it again: after half an hour of mixed
     // traffic three times the memory.
     if let Err(error) = rustix::thread::disable_transparent_huge_pages(true) {
@@ -66,24 +80,57 @@ fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return fail(&format!("cannot start: {error}")),
     };
+    let is_azurite = matches!(&asked, Asked::Serve(settings) if settings.as_azurite.is_some());
     let done = runtime.block_on(async {
         let done = match asked {
             Asked::Serve(settings) => serve(*settings, line).await,
+            Asked::Config(settings, written) => {
+                let flags = matches.subcommand().map_or(&matches, |(_, flags)| flags);
+                print(&config::effective(flags, &settings, &written))
+            }
+            Asked::Print(text) => print(&text),
             Asked::Account(engine, command) => accounts::run(*engine, *command).await,
             Asked::Migrate(migration) => migrate::run(*migration).await,
             Asked::Backup(asked) => backup::run(asked).await,
             Asked::Restore(asked) => backup::restore(asked),
+            Asked::Sas(command) => return sas::run(command),
+            Asked::Seed(flags) => return seed::run(*flags).await,
+            Asked::Bench(flags) => bench::run(*flags).await,
             Asked::Check(asked) => return Ok(check::run(asked)),
         };
         done.map(|()| ExitCode::SUCCESS)
     });
     let is_well = done.is_ok();
-    let code = done.unwrap_or_else(|error| fail(&error));
+    let in_words = |error: String| if is_azurite { azurite::in_its_words(&error) } else { error };
+    let code = done.unwrap_or_else(|error| fail(&in_words(error)));
     if librados::is_loaded() {
         let _ = std::io::stdout().flush(); // whoever read it may be gone
         librados::end_process(is_well);
     }
     code
+}
+
+/// The log goes to standard error, or where Azurite's flag says.
+fn log_as(asked: &Asked) -> Result<(), String> {
+    let (level, file) = match asked {
+        Asked::Serve(settings) => (settings.log, settings.as_azurite.as_ref().and_then(|it| it.debug_log.as_ref())),
+        _ => (LevelFilter::WARN, None),
+    };
+    let log = tracing_subscriber::fmt().with_max_level(level).with_ansi(false);
+    match file {
+        None => log.with_writer(std::io::stderr).init(),
+        Some(path) => {
+            let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+            let file = file.map_err(|error| format!("cannot write the log to {}: {error}", path.display()))?;
+            log.with_writer(std::sync::Mutex::new(file)).init();
+        }
+    }
+    Ok(())
+}
+
+fn print(text: &str) -> Result<(), String> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| format!("cannot print: {error}"))
 }
 
 fn fail(error: &str) -> ExitCode {
@@ -93,18 +140,28 @@ fn fail(error: &str) -> ExitCode {
 
 async fn serve(mut settings: Settings, line: CommandLine) -> Result<(), String> {
     settings.limits.claim_files();
+    let as_azurite = settings.as_azurite.clone().unwrap_or_default();
+    let _scratch = as_azurite.scratch.as_deref().map(azurite::Scratch::make).transpose()?;
     settings.refuse_published_key_on_network(&settings.accounts)?;
     let acceptor = settings.tls.as_ref().map(tls::acceptor).transpose()?;
 
     let storage = Storage::open(&settings.engine).await?;
-    let _control = storage.control(&settings.engine);
+    let control = storage.control(&settings.engine);
     let shell = storage.shell();
-    let accounts = accounts_to_serve(&settings, &shell).await?;
+    let kept = Arc::new(accounts::directory::Kept::new(&shell, &settings));
+    let accounts = accounts_to_serve(&settings, &shell, &kept).await?;
     settings.refuse_published_key_on_network(&accounts)?;
     finish_deletions(&shell, &accounts).await?;
 
     let app = Arc::new(App::new(shell.clone(), accounts.clone()));
     storage.listen(&app).await?;
+    if let Some(control) = &control {
+        app.set_accounts_source(kept.clone());
+        control.answer_accounts(kept.answers(&app));
+    }
+    if as_azurite.is_path_style_only {
+        app.set_path_style_only();
+    }
     app.set_tokens(settings.tokens.clone());
     app.set_copy_sources(settings.copy_sources.clone());
     settings.events.check(accounts.iter().map(|account| &account.name))?;
@@ -142,7 +199,7 @@ async fn serve(mut settings: Settings, line: CommandLine) -> Result<(), String> 
     let listen = |kind| signal(kind).map_err(|error| format!("cannot wait for signals: {error}"));
     let mut hangup = listen(SignalKind::hangup())?;
     let (mut terminate, mut interrupt) = (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
-    announce(&settings, &accounts, &listeners, smb.as_ref(), console.as_ref())
+    announce::announce(&settings, &accounts, &listeners, smb.as_ref(), console.as_ref())
         .map_err(|error| format!("cannot print: {error}"))?;
 
     // The console is seen until everything else is done.
@@ -162,7 +219,7 @@ async fn serve(mut settings: Settings, line: CommandLine) -> Result<(), String> 
         tokio::select! {
             _ = terminate.recv() => break,
             _ = interrupt.recv() => break,
-            _ = hangup.recv() => read_credentials_again(&app, &line).await,
+            _ = hangup.recv() => read_credentials_again(&app, &line, &kept).await,
         }
     }
     tracing::info!("stopping: finishing the requests under way");
@@ -179,14 +236,18 @@ async fn serve(mut settings: Settings, line: CommandLine) -> Result<(), String> 
         task.abort();
         let _ = task.await; // it was told to stop
     }
-    drop((app, shell));
+    drop((app, shell, kept));
     storage.close().await
 }
 
-/// From the command line and the file, or from the cluster.
-async fn accounts_to_serve(settings: &Settings, shell: &Shell) -> Result<Vec<Account>, String> {
+/// From the command line, the file and the directory, or from the cluster.
+async fn accounts_to_serve(
+    settings: &Settings,
+    shell: &Shell,
+    kept: &accounts::directory::Kept,
+) -> Result<Vec<Account>, String> {
     if let EngineSettings::Embedded { .. } = settings.engine {
-        return Ok(settings.accounts.clone());
+        return kept.accounts().await;
     }
     let accounts = accounts::served(shell).await?;
     if accounts.is_empty() {
@@ -245,17 +306,24 @@ async fn listen_smb(
 
 /// SIGHUP: accounts, their keys, whose bearer tokens are trusted, what may be copied from outside and who is told of blobs, as the file says now. Anything else in it holds from the next start;
 /// a file that cannot be used changes nothing.
-async fn read_credentials_again(app: &App, line: &CommandLine) {
+async fn read_credentials_again(app: &App, line: &CommandLine, kept: &accounts::directory::Kept) {
     let reading = async {
         let Asked::Serve(settings) = Asked::gather(line.clone())? else { return Err("it serves no more".to_string()) };
-        let accounts = accounts_to_serve(&settings, &app.shell).await?;
-        settings.refuse_published_key_on_network(&accounts)?;
-        settings.events.check(accounts.iter().map(|account| &account.name))?;
-        finish_deletions(&app.shell, &accounts).await?;
-        if let EngineSettings::Embedded { .. } = settings.engine {
-            app.set_accounts(accounts);
+        let before = kept.configure(&settings);
+        let reading = async {
+            let accounts = accounts_to_serve(&settings, &app.shell, kept).await?;
+            settings.refuse_published_key_on_network(&accounts)?;
+            settings.events.check(accounts.iter().map(|account| &account.name))?;
+            finish_deletions(&app.shell, &accounts).await?;
+            if let EngineSettings::Embedded { .. } = settings.engine {
+                app.set_accounts(accounts);
+            }
+            app.read_accounts_again().await
+        };
+        if let Err(error) = reading.await {
+            kept.put_back(before);
+            return Err(error);
         }
-        app.read_accounts_again().await?;
         Ok::<_, String>(settings)
     };
     match reading.await {
@@ -324,64 +392,4 @@ async fn tidy(app: Arc<App>) {
             }
         }
     }
-}
-
-/// What a stranger needs to know, and at last the line that begins with `ready`.
-fn announce(
-    settings: &Settings,
-    accounts: &[Account],
-    listeners: &[Listener],
-    smb: Option<&smb::Listener>,
-    console: Option<&Listener<console::ConsoleHost>>,
-) -> std::io::Result<()> {
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "Lazuli {}", env!("CARGO_PKG_VERSION"))?;
-    writeln!(out, "data      {}", settings.engine.place())?;
-    let scheme = if settings.tls.is_some() { "https" } else { "http" };
-    for account in accounts {
-        let name = account.name.as_str();
-        let mut endpoints = String::new();
-        for listener in listeners {
-            let address = listener.address()?;
-            let url = format!("{scheme}://{address}/{name}");
-            let Served::Service(service) = listener.served() else {
-                writeln!(out, "{:<9} {url}/  (static websites that are enabled)", listener.served().name())?;
-                continue;
-            };
-            let (rows, built) = (service.rows().len(), service.rows().iter().filter(|row| row.built).count());
-            let note = match rows - built {
-                0 => String::new(),
-                _ => format!("  ({built} of {rows} operations; the others answer 501 NotImplemented)"),
-            };
-            writeln!(out, "{:<9} {url}{note}", service.name())?;
-            let label = match service {
-                Service::Blob => "BlobEndpoint",
-                Service::Queue => "QueueEndpoint",
-                Service::Table => "TableEndpoint",
-                Service::File => "FileEndpoint",
-            };
-            endpoints.push_str(&format!("{label}={url};"));
-        }
-        if let Some(smb) = smb {
-            let address = smb.address()?;
-            writeln!(
-                out,
-                "smb       //{}/SHARE  (port {}, user {name}, the key is the password)",
-                address.ip(),
-                address.port()
-            )?;
-        }
-        // Everybody knows the development key; no other is ever printed.
-        let key = if is_development(account) { DEVELOPMENT_KEY } else { "<the account's key>" };
-        writeln!(out, "connect   DefaultEndpointsProtocol={scheme};AccountName={name};AccountKey={key};{endpoints}")?;
-    }
-    if let Some(console) = console {
-        writeln!(out, "console   {scheme}://{}/  (sign in with an account's name and key)", console.address()?)?;
-    }
-    writeln!(out, "ready")?;
-    out.flush()
-}
-
-fn is_development(account: &Account) -> bool {
-    account.name.as_str() == DEVELOPMENT_ACCOUNT && account.is_published()
 }

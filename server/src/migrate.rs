@@ -5,7 +5,8 @@
 //!    already is refused.
 //! 3. What the account's names stand for is copied after the names. So what a run left that was broken off is found by them: the next run takes
 //!    it away first and begins anew.
-//! 4. Extents are written once however many records name them.
+//! 4. What is brought are the accounts that are given and those that the directory keeps; the development account only if there is no other.
+//! 5. Extents are written once however many records name them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,18 +20,20 @@ use engine::{
     Fault, GroupId, GroupRange, PartitionId, Pin, Row, ScanStart, Source, SourceError, Write,
 };
 use env::{SystemClock, SystemIds};
+use http::account::AccountKey;
 use partition::account::{self, Secret, StoredAccount};
 use partition::{Shell, directory, key};
 
 use crate::accounts::parse_key;
 use crate::cluster::Cluster;
 use crate::config::{EngineSettings, Migration, NewAccount};
+use crate::progress::{Progress, sized};
 
 /// Rows read at once, and at most so many of one partition are written at once.
 const ROWS_AT_ONCE: usize = 256;
 
 pub async fn run(migration: Migration) -> Result<(), String> {
-    let Migration { data, accounts, engine } = migration;
+    let Migration { data, accounts, are_given, engine } = migration;
     let EngineSettings::Rados(settings) = engine else {
         return Err(
             "`lazuli migrate` copies a directory into a cluster: say --engine rados and where the cluster is".into()
@@ -43,16 +46,23 @@ pub async fn run(migration: Migration) -> Result<(), String> {
     let opening = tokio::task::spawn_blocking(|| Embedded::open(options));
     let from = opening.await.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
     let cluster = Cluster::open(&settings).await?;
-    let done = bring_all(from.clone(), &cluster, &accounts).await;
+    let done = bring_all(from.clone(), &cluster, accounts, are_given).await;
     let closed = cluster.close().await;
     let source_closed = tokio::task::spawn_blocking(move || from.close()).await.map_err(|error| error.to_string())?;
     done.and(closed).and(source_closed.map_err(|fault| fault.to_string()))
 }
 
-async fn bring_all(from: Arc<Embedded>, cluster: &Cluster, accounts: &[NewAccount]) -> Result<(), String> {
+async fn bring_all(
+    from: Arc<Embedded>,
+    cluster: &Cluster,
+    given: Vec<NewAccount>,
+    are_given: bool,
+) -> Result<(), String> {
     let source = Shell::open(from, Arc::new(SystemClock), Arc::new(SystemIds::new())).await;
     let source = source.map_err(|fault| format!("the directory: {fault}"))?;
-    for new in accounts {
+    let kept = account::all(&source).await.map_err(|failure| format!("the directory: {failure:?}"))?;
+    let accounts = together(given, are_given, kept)?;
+    for new in &accounts {
         let name = new.name.as_str();
         let brought = bring(&source, &cluster.shell, new).await.map_err(|error| format!("{name}: {error}"))?;
         let Brought { removed, copied } = brought;
@@ -66,6 +76,26 @@ async fn bring_all(from: Arc<Embedded>, cluster: &Cluster, accounts: &[NewAccoun
         cluster.ring().await?;
     }
     Ok(())
+}
+
+/// Those that are given and those that the directory keeps.
+fn together(
+    given: Vec<NewAccount>,
+    are_given: bool,
+    kept: Vec<(AccountName, StoredAccount)>,
+) -> Result<Vec<NewAccount>, String> {
+    let mut all = if are_given || kept.is_empty() { given } else { Vec::new() };
+    for (name, stored) in kept {
+        if all.iter().any(|new| new.name == name) {
+            return Err(format!(
+                "{}: it is given, and is kept in the directory as well: give it no keys",
+                name.as_str()
+            ));
+        }
+        let keys = stored.keys.iter().filter_map(|key| AccountKey::parse(key.reveal())).collect();
+        all.push(NewAccount { name, keys, settings: stored.settings });
+    }
+    Ok(all)
 }
 
 /// What came of it.
@@ -110,7 +140,8 @@ async fn bring(from: &Shell, to: &Shell, new: &NewAccount) -> Result<Brought, St
     let fault = |fault: Fault| fault.to_string();
     let removed = clear(to.engine.as_ref(), &new.name).await.map_err(fault)?;
 
-    let mut copy = Copy { from: from.engine.as_ref(), to: to.engine.as_ref(), extents: HashMap::new() };
+    let (extents, seen, progress) = (HashMap::new(), Tally::default(), Progress::new());
+    let mut copy = Copy { from: from.engine.as_ref(), to: to.engine.as_ref(), extents, seen, progress };
     let (mut copied, mut groups) = (Tally::default(), names(&new.name));
     for service in Service::ALL {
         groups.extend(directory::groups(from.engine.as_ref(), service, &new.name).await.map_err(fault)?);
@@ -213,6 +244,9 @@ struct Copy<'a> {
     to: &'a dyn Engine,
     /// Those that were written, by what they were. Some 50 bytes each: a hundred megabytes for some eight terabytes.
     extents: HashMap<u128, Extent>,
+    /// Of all groups so far.
+    seen: Tally,
+    progress: Progress,
 }
 
 impl Copy<'_> {
@@ -224,6 +258,11 @@ impl Copy<'_> {
                 let page = page(self.from, group, *family, at).await.map_err(|fault| fault.to_string())?;
                 start = next(&page);
                 page.rows.iter().for_each(|row| tally.count(row));
+                page.rows.iter().for_each(|row| self.seen.count(row));
+                let (seen, extents) = (self.seen, self.extents.len() as u64);
+                self.progress.at(seen.records + 100 * extents, || {
+                    format!("{} records, {} in bodies", seen.records, sized(seen.slice_bytes))
+                });
                 for rows in page.rows.chunk_by(|one, other| one.partition == other.partition) {
                     self.rows(group, *family, rows).await.map_err(|fault| fault.to_string())?;
                 }

@@ -23,12 +23,17 @@ impl Storage {
                 let options = Options { durability: *durability, ..Options::new(data) };
                 let opening = tokio::task::spawn_blocking(|| Embedded::open(options));
                 let engine = opening.await.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
-                let shell = Shell::open(engine.clone(), Arc::new(SystemClock), Arc::new(SystemIds::new()));
-                let shell = Arc::new(shell.await.map_err(|fault| fault.to_string())?);
-                Ok(Storage::Embedded { engine, shell })
+                Storage::of(engine).await
             }
             EngineSettings::Rados(settings) => Cluster::open(settings).await.map(Storage::Cluster),
         }
+    }
+
+    /// A directory that is open.
+    pub async fn of(engine: Arc<Embedded>) -> Result<Storage, String> {
+        let shell = Shell::open(engine.clone(), Arc::new(SystemClock), Arc::new(SystemIds::new()));
+        let shell = Arc::new(shell.await.map_err(|fault| fault.to_string())?);
+        Ok(Storage::Embedded { engine, shell })
     }
 
     pub fn shell(&self) -> Arc<Shell> {

@@ -25,7 +25,9 @@ pub enum EngineName {
 /// On the command line, of every command that opens an engine.
 #[derive(Args, Clone, Debug, Default)]
 pub struct EngineFlags {
-    /// What holds the data: `embedded` (a directory here) or `rados` (a Ceph cluster, for any number of gateways) [default: embedded]
+    /// What holds the data: embedded or rados [default: embedded]
+    ///
+    /// `embedded` is a directory here; `rados` is a Ceph cluster, for any number of gateways.
     #[arg(long, value_name = "NAME", env = "LAZULI_ENGINE")]
     pub engine: Option<EngineName>,
     /// Ceph's configuration file [default: where librados looks by itself]
@@ -43,10 +45,12 @@ pub struct EngineFlags {
     /// The pool of bodies, replicated or erasure coded [default: lazuli-bodies]
     #[arg(long, value_name = "POOL", env = "LAZULI_BODIES_POOL")]
     pub bodies_pool: Option<String>,
-    /// Keeps installations that share their pools apart
+    /// Keeps installations that share their pools apart [default: none]
     #[arg(long, value_name = "NAME", env = "LAZULI_CEPH_NAMESPACE")]
     pub ceph_namespace: Option<String>,
     /// Over how many objects a new group is spread: container, table and directory [default: container=16,table=16,directory=4]
+    ///
+    /// In the file it is a table, `[shards]`, with lines as `container = 16`.
     #[arg(long, value_name = "KIND=N", env = "LAZULI_SHARDS", value_delimiter = ',')]
     pub shards: Vec<String>,
 }

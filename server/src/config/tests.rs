@@ -1,6 +1,8 @@
 //! Settings in words, right and wrong.
 
-use clap::Parser;
+use std::path::Path;
+
+use clap::{FromArgMatches, Parser};
 
 use super::commands::Command;
 use super::*;
@@ -12,8 +14,11 @@ fn gather(arguments: &[&str], file: &str) -> Result<Settings, String> {
         None => line.serve,
         Some(other) => panic!("{other:?}"),
     };
-    Settings::merge(flags, toml::from_str(file).map_err(|error| error.to_string())?)
+    let (file, _) = super::file::parse(Path::new("lazuli.toml"), file)?;
+    Settings::merge(flags, file, "")
 }
+
+mod words;
 
 #[test]
 fn other_gateways() {
@@ -55,7 +60,7 @@ fn defaults() {
 
 #[test]
 fn copy_sources_of_flags_and_file_add_up() {
-    let settings = gather(&["--copy-source", "a:1,b"], "[copy]\nallow = [\"*.example.org\"]").expect("right");
+    let settings = gather(&["--copy-source", "a:1,b"], "copy-source = [\"*.example.org\"]").expect("right");
     assert_eq!(Ok(settings.copy_sources), AllowList::parse(["a:1", "b", "*.example.org"]));
 }
 
@@ -96,10 +101,10 @@ fn refused_in_words() {
         (&[], "blob-prot = 1", "blob-prot"),
         (&[], "log = \"loud\"", "no level"),
         (&["--copy-source", "http://h/"], "", "no source that could be allowed"),
-        (&[], "[copy]\nallow = [\"h:x\"]", "no source that could be allowed"),
         (&[], "[[events]]\nname = \"x\"", "missing field `to`"),
         (&[], "[[events]]\nname = \"x\"\nto = \"queue:jobs\"\nsubject-begin = \"x\"", "subject-begin"),
         (&[], "[[events]]\nname = \"x\"\nto = \"http://example.org/\"", "[[events]] x: to is"),
+        (&[], "copy-source = [\"h:x\"]", "no source that could be allowed"),
         (&[], "[account.ABC]\nkeys = [\"a2V5\"]", "lower-case"),
         (&[], "[account.abc]\nkeys = [\"a2V5\"]\ncontainer-retention-days = 366", "from 1 to 365"),
         (&[], "[account.abc]\nkeys = [\"a2V5\"]\nshare-retention-days = 0", "share-retention-days is from 1 to 365"),

@@ -111,7 +111,8 @@ async fn a_run_that_was_broken_off_begins_anew() {
     let group = fill(&from, 3).await;
     let memory = MemoryEngine::new();
     let to = shell(Arc::new(SharedMemory::new(memory.clone()))).await;
-    let mut copy = Copy { from: from.engine.as_ref(), to: to.engine.as_ref(), extents: HashMap::new() };
+    let (extents, seen, progress) = (HashMap::new(), Tally::default(), Progress::new());
+    let mut copy = Copy { from: from.engine.as_ref(), to: to.engine.as_ref(), extents, seen, progress };
     for group in names(&new_account().name).iter().chain([&group]) {
         copy.group(group).await.expect("copied");
     }
