@@ -41,7 +41,12 @@ pub fn announce(
         writeln!(out, "accounts  likewise {}", names.join(", "))?;
     }
     if let Some(console) = console {
-        writeln!(out, "console   {}://{}/  (sign in with an account's name and key)", told.scheme(), console.address()?)?;
+        writeln!(
+            out,
+            "console   {}://{}/  (sign in with an account's name and key)",
+            told.scheme(),
+            console.address()?
+        )?;
     }
     if let Some(azurite) = &settings.as_azurite {
         told.azurite(&mut out)?;
