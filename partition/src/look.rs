@@ -71,7 +71,7 @@ fn unpack<const N: usize>(text: &str) -> Option<[Vec<u8>; N]> {
 
 fn bytes(text: &str) -> Option<Vec<u8>> {
     let digit = |at: usize| text.as_bytes().get(at).and_then(|byte| (*byte as char).to_digit(16));
-    if text.len() % 2 != 0 {
+    if !text.len().is_multiple_of(2) {
         return None;
     }
     (0..text.len()).step_by(2).map(|at| Some((digit(at)? * 16 + digit(at + 1)?) as u8)).collect()

@@ -219,7 +219,8 @@ fn fields(flags: &MakeFlags, what: &What, now: Timestamp) -> Result<Vec<(&'stati
     refuse(!is_blob && flags.snapshot.is_some(), "--snapshot", "a blob")?;
     refuse(!is_blob && flags.version_id.is_some(), "--version-id", "a blob")?;
     let is_table = what.service == Service::Table;
-    refuse(!is_table && !(flags.from.is_empty() && flags.to.is_empty()), "--from and --to", "a table")?;
+    let is_ranged = !flags.from.is_empty() || !flags.to.is_empty();
+    refuse(!is_table && is_ranged, "--from and --to", "a table")?;
     let overrides = [
         ("rscc", &flags.cache_control),
         ("rscd", &flags.content_disposition),

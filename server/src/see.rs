@@ -68,15 +68,16 @@ fn reachable((service, address): &(Service, SocketAddr)) -> (Service, SocketAddr
 impl Program for Around {
     fn measure(&self, text: &mut Text) {
         let doors = [("services", &self.doors), ("console", &self.console)];
-        let kinds: [(Metric, Metric, fn(&Doors) -> &Door); 2] = [
-            (Metric::Connections, Metric::RefusedConnections, |doors| &doors.connections),
-            (Metric::InFlight, Metric::RefusedRequests, |doors| &doors.requests),
-        ];
-        for (inside, refused, of) in kinds {
+        let connections = doors.map(|(name, doors)| (name, doors.connections.counts()));
+        let requests = doors.map(|(name, doors)| (name, doors.requests.counts()));
+        for (inside, refused, counts) in [
+            (Metric::Connections, Metric::RefusedConnections, connections),
+            (Metric::InFlight, Metric::RefusedRequests, requests),
+        ] {
             text.begin(inside);
-            doors.into_iter().for_each(|(name, doors)| text.line(&[("door", name)], of(doors).counts().0));
+            counts.into_iter().for_each(|(name, (inside, _))| text.line(&[("door", name)], inside));
             text.begin(refused);
-            doors.into_iter().for_each(|(name, doors)| text.line(&[("door", name)], of(doors).counts().1));
+            counts.into_iter().for_each(|(name, (_, refused))| text.line(&[("door", name)], refused));
         }
         if let Some(engine) = &self.engine {
             let measures = engine.measures();

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use engine::around::Around;
 use engine::memory::MemoryEngine;
-use engine::{BoxFuture, Engine, ExtentError, ExtentSlice, Fault, Pin, Source, View};
+use engine::{BoxFuture, Engine, ExtentError, ExtentSlice, Fault, Pin, Source};
 
 #[derive(Default)]
 pub struct Counting {

@@ -299,7 +299,7 @@ async fn a_fenced_group_is_gone() {
     let engine = Gated::new(10);
     let shell = shell(engine.clone()).await;
     shell.execute(&add(None)).await.expect("counted");
-    engine.fence(&add(None).partition.group).await.expect("fenced");
+    engine.inner.fence(&add(None).partition.group).await.expect("fenced");
     assert!(matches!(shell.execute(&add(None)).await, Err(Failure::Gone)));
 }
 

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use engine::Durability::{self, Buffered, Synced};
 use engine::around::Around;
 use engine::{
-    Batch, BoxFuture, CommitError, Engine, ExtentSlice, Family, Fault, GroupId, Guard, PartitionId, Pin, Revision,
-    Source, SourceError, View, Write,
+    Batch, BoxFuture, CommitError, Engine, ExtentSlice, Family, GroupId, Guard, PartitionId, Pin, Revision, Source,
+    SourceError, Write,
 };
 use lazuli_embedded::{Embedded, Options};
 use tempfile::TempDir;
