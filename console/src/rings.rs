@@ -337,7 +337,7 @@ mod tests {
         let seen = head("/abc/c/b", "test");
         let refusal = ErrorCode::LeaseIdMissing.because("leased");
         for i in 0..10 {
-            note(&rings, "abc", &seen, (i % 2 == 0).then_some(&refusal), None, at(i));
+            note(&rings, "abc", &seen, i.is_multiple_of(2).then_some(&refusal), None, at(i));
         }
         let numbers =
             |values: &[Value]| values.iter().map(|v| v["seq"].as_u64().expect("a number")).collect::<Vec<_>>();

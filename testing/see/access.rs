@@ -146,7 +146,7 @@ async fn pages_of_others_ask_in_vain() {
     for line in [
         "PUT /api/blob/devstoreaccount1/made?restype=container",
         "POST /api/sign-out",
-        "DELETE /api/blob/devstoreaccount1/c/b",
+        "DELETE /api/blob/devstoreaccount1/cont/b",
         "OPTIONS /api/session",
     ] {
         for headers in ["x-none: 1", "x-lazuli-console: 0", "x-lazuli-console: true", "Origin: http://127.0.0.1:10080"]

@@ -46,24 +46,24 @@ async fn requests_are_counted() {
     let seen = Seen::new().await;
     let metrics = async || parse(&seen.ask("GET /metrics", "x-none: 1", b"").await.text());
     let send = async |request: &Request| seen.world.send(request).await.status;
-    send(&Request::new("PUT c?restype=container")).await;
-    let put = || Request::new("PUT c/b").header("x-ms-blob-type", "BlockBlob").body("12345");
+    send(&Request::new("PUT cont?restype=container")).await;
+    let put = || Request::new("PUT cont/b").header("x-ms-blob-type", "BlockBlob").body("12345");
     for _ in 0..3 {
         assert_eq!(send(&put()).await, 201);
     }
     assert_eq!(send(&put().header("If-Match", "\"0x1\"")).await, 412);
-    assert_eq!(send(&Request::new("GET c/b")).await, 200);
-    assert_eq!(send(&Request::new("GET c/none")).await, 404);
+    assert_eq!(send(&Request::new("GET cont/b")).await, 200);
+    assert_eq!(send(&Request::new("GET cont/none")).await, 404);
     assert_eq!(
         send(
-            &Request::new("PUT c/b?comp=lease")
+            &Request::new("PUT cont/b?comp=lease")
                 .header("x-ms-lease-action", "acquire")
                 .header("x-ms-lease-duration", "15")
         )
         .await,
         201
     );
-    assert_eq!(send(&Request::new("GET c/b").signed_with("d3Jvbmc=")).await, 403);
+    assert_eq!(send(&Request::new("GET cont/b").signed_with("d3Jvbmc=")).await, 403);
     seen.world.send_raw(b"nonsense\r\n\r\n").await;
     send(&Request::new("PUT jobs").of(Service::Queue)).await;
     let message = "<QueueMessage><MessageText>eA==</MessageText></QueueMessage>";

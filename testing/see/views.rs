@@ -40,15 +40,15 @@ async fn last_refused(seen: &Seen, cookie: &str) -> Value {
 async fn refusals_say_what_was_asked_for_and_what_is_there() {
     let seen = Seen::new().await;
     let cookie = seen.sign_in_here().await;
-    sent(&seen, &Request::new("PUT c?restype=container"), 201).await;
-    let etag = sent(&seen, &put_blob("c/b"), 201).await.header("etag").expect("an ETag").to_string();
-    let lease = |action: &str| Request::new("PUT c/l?comp=lease").header("x-ms-lease-action", action);
-    sent(&seen, &put_blob("c/l"), 201).await;
+    sent(&seen, &Request::new("PUT cont?restype=container"), 201).await;
+    let etag = sent(&seen, &put_blob("cont/b"), 201).await.header("etag").expect("an ETag").to_string();
+    let lease = |action: &str| Request::new("PUT cont/l?comp=lease").header("x-ms-lease-action", action);
+    sent(&seen, &put_blob("cont/l"), 201).await;
     let (first, second) = ("00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002");
     sent(&seen, &lease("acquire").header("x-ms-lease-duration", "30").header("x-ms-proposed-lease-id", first), 201)
         .await;
-    sent(&seen, &Request::new("PUT c/a").header("x-ms-blob-type", "AppendBlob"), 201).await;
-    let append = Request::new("PUT c/a?comp=appendblock").header("x-ms-blob-condition-appendpos", "7").body("x");
+    sent(&seen, &Request::new("PUT cont/a").header("x-ms-blob-type", "AppendBlob"), 201).await;
+    let append = Request::new("PUT cont/a?comp=appendblock").header("x-ms-blob-condition-appendpos", "7").body("x");
     sent(
         &seen,
         &of(Service::Table, "POST Tables")
@@ -66,33 +66,38 @@ async fn refusals_say_what_was_asked_for_and_what_is_there() {
     let stale = "W/\"datetime'2020-01-01T00%3A00%3A00.0000000Z'\"";
     for (request, status, code, words) in [
         (
-            put_blob("c/b").header("If-Match", "\"0x1\""),
+            put_blob("cont/b").header("If-Match", "\"0x1\""),
             412,
             "ConditionNotMet",
             vec!["If-Match: \"0x1\"", etag.as_str()],
         ),
         (
-            put_blob("c/b").header("If-None-Match", "*"),
+            put_blob("cont/b").header("If-None-Match", "*"),
             409,
             "BlobAlreadyExists",
             vec!["If-None-Match: *", etag.as_str()],
         ),
         (
-            put_blob("c/new").header("If-Match", "*"),
+            put_blob("cont/new").header("If-Match", "*"),
             412,
             "ConditionNotMet",
             vec!["If-Match: *", "nothing of that name"],
         ),
         (
-            put_blob("c/b").header("If-Unmodified-Since", "Thu, 01 Jan 2015 00:00:00 GMT"),
+            put_blob("cont/b").header("If-Unmodified-Since", "Thu, 01 Jan 2015 00:00:00 GMT"),
             412,
             "ConditionNotMet",
             vec!["01 Jan 2015", "02 Jan 2026 03:04:05"],
         ),
-        (put_blob("c/l"), 412, "LeaseIdMissing", vec!["No lease id was given", first, "30 seconds"]),
-        (put_blob("c/l").header("x-ms-lease-id", second), 412, "LeaseIdMismatchWithBlobOperation", vec![second, first]),
+        (put_blob("cont/l"), 412, "LeaseIdMissing", vec!["No lease id was given", first, "30 seconds"]),
         (
-            put_blob("c/b").header("x-ms-lease-id", second),
+            put_blob("cont/l").header("x-ms-lease-id", second),
+            412,
+            "LeaseIdMismatchWithBlobOperation",
+            vec![second, first],
+        ),
+        (
+            put_blob("cont/b").header("x-ms-lease-id", second),
             412,
             "LeaseNotPresentWithBlobOperation",
             vec![second, "no lease"],
@@ -102,7 +107,7 @@ async fn refusals_say_what_was_asked_for_and_what_is_there() {
         (append, 412, "AppendPositionConditionNotMet", vec!["7", "ends at 0"]),
         (insert(), 409, "EntityAlreadyExists", vec!["an entity with these keys"]),
         (replace.header("If-Match", stale), 412, "UpdateConditionNotSatisfied", vec!["2020-01-01", "2026-01-02"]),
-        (Request::new("PUT c?restype=container"), 409, "ContainerAlreadyExists", vec!["already exists"]),
+        (Request::new("PUT cont?restype=container"), 409, "ContainerAlreadyExists", vec!["already exists"]),
     ] {
         sent(&seen, &request, status).await;
         let shown = last_refused(&seen, &cookie).await;
@@ -161,24 +166,24 @@ async fn requests_are_seen_without_their_secrets() {
     let seen = Seen::new().await;
     let cookie = seen.sign_in_here().await;
     let other = seen.sign_in(OTHER, OTHER_KEY).await;
-    sent(&seen, &Request::new("PUT c?restype=container").header("User-Agent", "tester/1"), 201).await;
+    sent(&seen, &Request::new("PUT cont?restype=container").header("User-Agent", "tester/1"), 201).await;
     let seq = seen.view(&cookie, "requests").await["next"].as_u64().expect("a number");
     // A signature that is wrong, with secrets in headers and in the query.
-    let source = "http://127.0.0.1:10000/devstoreaccount1/c/x?sig=S3CRETsource";
-    let wrong = Request::new("PUT c/b?comp=block").signed_with("d3Jvbmc=").header("x-ms-copy-source", source);
+    let source = "http://127.0.0.1:10000/devstoreaccount1/cont/x?sig=S3CRETsource";
+    let wrong = Request::new("PUT cont/b?comp=block").signed_with("d3Jvbmc=").header("x-ms-copy-source", source);
     let wrong = wrong.header("x-ms-encryption-key", "S3CRETkey").parameter("sig", "S3CRETsas");
     sent(&seen, &wrong, 403).await;
-    let forged = Request::new("GET c/b?sv=2021-08-06&sr=b&sp=r&se=2030-01-01&sig=S3CRETforged").unsigned();
+    let forged = Request::new("GET cont/b?sv=2021-08-06&sr=b&sp=r&se=2030-01-01&sig=S3CRETforged").unsigned();
     sent(&seen, &forged, 403).await;
     let viewed = seen.view(&cookie, &format!("requests?after={seq}")).await;
     let requests = viewed["requests"].as_array().expect("a list");
     assert_eq!(requests.len(), 2, "{viewed}");
     let string = requests[0]["string_to_sign"].as_str().expect("what was to be signed");
-    assert!(string.starts_with("PUT\n") && string.contains("/devstoreaccount1/devstoreaccount1/c/b"), "{string}");
+    assert!(string.starts_with("PUT\n") && string.contains("/devstoreaccount1/devstoreaccount1/cont/b"), "{string}");
     assert_eq!(requests[0]["operation"], "PutBlockFromUrl");
     assert!(requests[0]["path"].as_str().is_some_and(|path| path.contains("sig=...")));
     let string = requests[1]["string_to_sign"].as_str().expect("what was to be signed");
-    assert!(string.contains("/blob/devstoreaccount1/c/b"), "{string}");
+    assert!(string.contains("/blob/devstoreaccount1/cont/b"), "{string}");
     let all = seen.view(&cookie, "requests?limit=1000").await.to_string();
     for secret in ["S3CRET", KEY, &KEY[..20], "SharedKey"] {
         assert!(!all.contains(secret), "{secret} in {all}");
@@ -190,7 +195,7 @@ async fn requests_are_seen_without_their_secrets() {
         ("service", "blob"),
         ("client", "127.0.0.1"),
         ("agent", "tester/1"),
-        ("path", "/devstoreaccount1/c?restype=container"),
+        ("path", "/devstoreaccount1/cont?restype=container"),
         ("time", "2026-01-02T03:04:05.0000000Z"),
     ] {
         assert_eq!(first[name], value, "{first}");
@@ -220,16 +225,16 @@ async fn leases_are_seen() {
     let acquire = |request: Request, seconds: &str| {
         request.header("x-ms-lease-action", "acquire").header("x-ms-lease-duration", seconds)
     };
-    for name in ["c1", "c2"] {
+    for name in ["con1", "con2"] {
         sent(&seen, &Request::new(&format!("PUT {name}?restype=container")), 201).await;
         for blob in ["a", "b/c"] {
             sent(&seen, &put_blob(&format!("{name}/{blob}")), 201).await;
         }
     }
-    sent(&seen, &acquire(Request::new("PUT c1/b/c?comp=lease"), "-1"), 201).await;
-    sent(&seen, &acquire(Request::new("PUT c2?restype=container&comp=lease"), "15"), 201).await;
-    sent(&seen, &acquire(Request::new("PUT c2/a?comp=lease"), "60"), 201).await;
-    sent(&seen, &acquire(Request::new("PUT c1/a?comp=lease"), "15"), 201).await;
+    sent(&seen, &acquire(Request::new("PUT con1/b/c?comp=lease"), "-1"), 201).await;
+    sent(&seen, &acquire(Request::new("PUT con2?restype=container&comp=lease"), "15"), 201).await;
+    sent(&seen, &acquire(Request::new("PUT con2/a?comp=lease"), "60"), 201).await;
+    sent(&seen, &acquire(Request::new("PUT con1/a?comp=lease"), "15"), 201).await;
     let file = |line: &str| of(Service::File, line);
     sent(&seen, &file("PUT share?restype=share"), 201).await;
     sent(&seen, &file("PUT share/dir?restype=directory"), 201).await;
@@ -239,7 +244,7 @@ async fn leases_are_seen() {
     sent(&seen, &acquire(file("PUT share/dir/Sub/f.txt?comp=lease"), "-1"), 201).await;
     sent(&seen, &acquire(file("PUT share?restype=share&comp=lease"), "-1"), 201).await;
     seen.world.clock.advance_seconds(10);
-    let breaking = Request::new("PUT c2/a?comp=lease").header("x-ms-lease-action", "break");
+    let breaking = Request::new("PUT con2/a?comp=lease").header("x-ms-lease-action", "break");
     sent(&seen, &breaking.header("x-ms-lease-break-period", "20"), 202).await;
     let shown = seen.view(&cookie, "leases").await;
     let row = |lease: &Value| {
@@ -249,10 +254,10 @@ async fn leases_are_seen() {
     assert_eq!(
         rows,
         [
-            "blob c1/a leased 5",
-            "blob c1/b/c leased null",
-            "container c2 leased 5",
-            "blob c2/a breaking 20",
+            "blob con1/a leased 5",
+            "blob con1/b/c leased null",
+            "container con2 leased 5",
+            "blob con2/a breaking 20",
             "share share leased null",
             "file share/dir/Sub/f.txt leased null"
         ]
@@ -273,7 +278,7 @@ async fn a_look_at_many_leases_is_in_pages() {
     let cookie = seen.sign_in_here().await;
     let account = Account::development().name;
     let mut expected = Vec::new();
-    for container in ["c1", "c2", "c3"] {
+    for container in ["con1", "con2", "con3"] {
         sent(&seen, &Request::new(&format!("PUT {container}?restype=container")), 201).await;
         for i in 0..2100 {
             sent(&seen, &put_blob(&format!("{container}/{i:04}")), 201).await;
