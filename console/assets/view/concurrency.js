@@ -22,6 +22,7 @@ const PAGES_MAX = 5;
 export async function concurrency(page) {
     page.title([["Concurrency", ""]]);
     let paused = false;
+    const live = h("span", { class: "muted live" }, "live");
     const scope = h("span", { class: "muted", hidden: true }, "as this gateway knows it");
     const pause = button(
         "Pause",
@@ -29,10 +30,11 @@ export async function concurrency(page) {
             paused = !paused;
             pause.textContent = paused ? "Go on" : "Pause";
             pause.setAttribute("aria-pressed", paused);
+            live.hidden = paused;
         },
         { "aria-pressed": "false" },
     );
-    page.tools(scope, h("span", { class: "muted live" }, "live"), pause);
+    page.tools(scope, live, pause);
 
     const leases = panel(
         "Leases",
