@@ -5,7 +5,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
@@ -45,6 +45,11 @@ pub trait DiskFile: Send + Sync {
     fn sync(&self) -> io::Result<()>;
     /// Gives the blocks of a range back; it reads as zeros afterwards. `false` if the file system cannot.
     fn punch(&self, offset: u64, bytes: u64) -> io::Result<bool>;
+}
+
+/// Makes a directory, and those it lies in, if they are not there: for nobody else on the machine to look into.
+pub fn make_private(dir: &Path) -> io::Result<()> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
 
 /// A directory of the file system.

@@ -18,7 +18,7 @@ use crate::key;
 use crate::note::{Note, Noted};
 use crate::segments::Segments;
 use crate::store::Store;
-use crate::{Durability, Options, extents, lineage};
+use crate::{Durability, Options, disk, extents, lineage};
 
 mod batches;
 mod journals;
@@ -106,7 +106,7 @@ pub fn open(options: &Options) -> Result<Opened, OpenError> {
         let doing = format!("{doing} {}", dir.display());
         move |source| OpenError::Io { doing, source }
     };
-    std::fs::create_dir_all(dir).map_err(io("making the directory"))?;
+    disk::make_private(dir).map_err(io("making the directory"))?;
     let lock = lock(dir)?;
     let format = dir.join(FORMAT_FILE);
     let found = match std::fs::read(&format) {

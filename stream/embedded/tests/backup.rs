@@ -5,7 +5,7 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -100,6 +100,23 @@ fn flip(path: &Path, at: u64) {
     file.read_exact_at(&mut byte, at).expect("read");
     byte[0] ^= 0x04;
     file.write_all_at(&byte, at).expect("written");
+}
+
+#[test]
+fn what_is_made_is_for_nobody_else_to_look_into() {
+    let above = directory();
+    let [data, to, restored] = ["data", "to", "restored"].map(|name| above.path().join("made").join(name));
+    let runtime = runtime();
+    let engine = Embedded::open(small(&data)).expect("opened");
+    let mut source = runtime.block_on(engine.copy_out()).expect("a copy");
+    copy_to(&mut source, &data, &to, &mut |_| ()).expect("copied");
+    restore(&to, &restored, &mut |_| ()).expect("restored");
+    for dir in [&above.path().join("made"), &data, &to, &restored] {
+        let mode = fs::metadata(dir).expect("there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o700, "{}", dir.display());
+    }
+    drop(source);
+    engine.close().expect("closed");
 }
 
 #[test]

@@ -24,7 +24,7 @@ use super::block::{self, Block, Head, Part};
 use super::bodies::Bodies;
 use super::manifest::{FORMAT_LINE, Manifest, SegmentSums};
 use super::{BackupError, CopyOut, Distinct};
-use crate::disk::Directory;
+use crate::disk::{self, Directory};
 use crate::extents;
 use crate::key::Address;
 use crate::recover::{SEGMENTS_DIRECTORY, sync_directory, write_durably};
@@ -129,7 +129,7 @@ struct Destination {
 impl Destination {
     fn open(data: &Path, to: &Path) -> Result<Destination, BackupError> {
         let failed = |source| BackupError::io(format!("opening {}", to.display()), source);
-        std::fs::create_dir_all(to).map_err(failed)?;
+        disk::make_private(to).map_err(failed)?;
         let path = to.canonicalize().map_err(failed)?;
         if path.starts_with(data.canonicalize().map_err(failed)?) {
             let words =

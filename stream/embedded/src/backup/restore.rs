@@ -16,7 +16,7 @@ use super::bodies::Bodies;
 use super::copy::{MANIFEST_FILE, read_manifest};
 use super::manifest::{Manifest, SegmentSums};
 use super::{BackupError, Distinct, keyspace};
-use crate::disk::Directory;
+use crate::disk::{self, Directory};
 use crate::lineage::IDENTITY_KEY;
 use crate::note::{Note, Noted};
 use crate::recover::{
@@ -51,7 +51,7 @@ pub fn restore(from: &Path, dir: &Path, progress: &mut dyn FnMut(&Restored)) -> 
     })?;
     refuse_filled(dir)?;
     let failed = |source| BackupError::io(format!("making {}", dir.display()), source);
-    std::fs::create_dir_all(dir).map_err(failed)?;
+    disk::make_private(dir).map_err(failed)?;
     let _lock = recover::lock(dir).map_err(|error| BackupError::Refused { words: error.to_string() })?;
     write_durably(&dir.join(RESTORING_FILE), b"").and_then(|()| sync_directory(dir)).map_err(failed)?;
     let restored = fill(from, dir, &manifest, progress);
