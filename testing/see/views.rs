@@ -59,11 +59,12 @@ async fn refusals_say_what_was_asked_for_and_what_is_there() {
     .await;
     let entity = "{\"PartitionKey\":\"a\",\"RowKey\":\"b\"}";
     let insert = || of(Service::Table, "POST people").header("Content-Type", "application/json").body(entity);
-    sent(&seen, &insert(), 201).await;
+    let stale = sent(&seen, &insert(), 201).await.header("etag").expect("an ETag").to_string();
     let replace = of(Service::Table, "PUT people(PartitionKey='a',RowKey='b')")
         .header("Content-Type", "application/json")
         .body(entity);
-    let stale = "W/\"datetime'2020-01-01T00%3A00%3A00.0000000Z'\"";
+    seen.world.clock.advance_seconds(10);
+    sent(&seen, &replace.clone().header("If-Match", "*"), 204).await;
     for (request, status, code, words) in [
         (
             put_blob("cont/b").header("If-Match", "\"0x1\""),
@@ -89,7 +90,7 @@ async fn refusals_say_what_was_asked_for_and_what_is_there() {
             "ConditionNotMet",
             vec!["01 Jan 2015", "02 Jan 2026 03:04:05"],
         ),
-        (put_blob("cont/l"), 412, "LeaseIdMissing", vec!["No lease id was given", first, "30 seconds"]),
+        (put_blob("cont/l"), 412, "LeaseIdMissing", vec!["No lease id was given", first, "20 seconds"]),
         (
             put_blob("cont/l").header("x-ms-lease-id", second),
             412,
@@ -106,7 +107,12 @@ async fn refusals_say_what_was_asked_for_and_what_is_there() {
         (lease("renew").header("x-ms-lease-id", second), 409, "LeaseIdMismatchWithLeaseOperation", vec![second, first]),
         (append, 412, "AppendPositionConditionNotMet", vec!["7", "ends at 0"]),
         (insert(), 409, "EntityAlreadyExists", vec!["an entity with these keys"]),
-        (replace.header("If-Match", stale), 412, "UpdateConditionNotSatisfied", vec!["2020-01-01", "2026-01-02"]),
+        (
+            replace.header("If-Match", stale.as_str()),
+            412,
+            "UpdateConditionNotSatisfied",
+            vec!["2026-01-02T03:04:05", "2026-01-02T03:04:15"],
+        ),
         (Request::new("PUT cont?restype=container"), 409, "ContainerAlreadyExists", vec!["already exists"]),
     ] {
         sent(&seen, &request, status).await;
