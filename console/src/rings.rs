@@ -336,7 +336,7 @@ mod tests {
         let rings = Rings::new(at(0));
         let seen = head("/abc/c/b", "test");
         let refusal = ErrorCode::LeaseIdMissing.because("leased");
-        for i in 0..10 {
+        for i in 0..10u64 {
             note(&rings, "abc", &seen, i.is_multiple_of(2).then_some(&refusal), None, at(i));
         }
         let numbers =
