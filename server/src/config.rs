@@ -82,7 +82,7 @@ struct ServeFlags {
     /// How the other gateways of a cluster reach this one [default: the address of --host]
     #[arg(long, value_name = "HOST[:PORT]", env = "LAZULI_PEER_ADDRESS")]
     peer_address: Option<String>,
-    /// Port of the console, of metrics and health: docs/console.md [default: 10080]
+    /// Port of the console, metrics and health [default: 10080]
     #[arg(long, value_name = "N", env = "LAZULI_CONSOLE_PORT")]
     console_port: Option<Port>,
     /// When a write is acknowledged: full or relaxed [default: full]
