@@ -129,7 +129,7 @@ fn sentences(first: &str, rest: &str) -> String {
 }
 
 /// What only the file can say, by table.
-pub const ONLY_IN_THE_FILE: [(&str, &[(&str, &str)]); 3] = [
+pub const ONLY_IN_THE_FILE: [(&str, &[(&str, &str)]); 4] = [
     (
         "[account.NAME]",
         &[
@@ -159,6 +159,18 @@ pub const ONLY_IN_THE_FILE: [(&str, &[(&str, &str)]); 3] = [
             ("role", "has this role"),
             ("account", "in this account [default: in all]"),
             ("within", "in this container, queue, table or share [default: in all]"),
+        ],
+    ),
+    (
+        "[[events]]",
+        &[
+            ("name", "of a subscription to what becomes of blobs (docs/events.md)"),
+            ("account", "whose blobs [default: of all accounts]"),
+            ("to", "who is told: `https://…`, or `queue:NAME` of the same account"),
+            ("types", "of what [default: of everything]"),
+            ("subject-begins-with", "only of subjects that begin so"),
+            ("subject-ends-with", "only of subjects that end so"),
+            ("dead-letter", "the container for what could not be delivered [default: none]"),
         ],
     ),
 ];

@@ -35,6 +35,7 @@ pub fn effective(matches: &ArgMatches, settings: &Settings, written: &Written) -
         let place = written.place("tokens").unwrap_or_default();
         tables.push_str(&format!("\n# {place}\n{table}"));
     }
+    tables.push_str(&events(written));
     text + &tables
 }
 
@@ -131,6 +132,21 @@ fn accounts(setting: &Setting, matches: &ArgMatches, settings: &Settings, writte
         }
     }
     text
+}
+
+/// As they stand in the file, but for what follows the host of a webhook: it may be a secret.
+fn events(written: &Written) -> String {
+    let Some(events) = written.value("events") else { return String::new() };
+    let mut events = events.clone();
+    for to in events.as_array_mut().into_iter().flatten().filter_map(|event| event.get_mut("to")) {
+        let host_end = to.as_str().and_then(|text| Some(text.find("://")? + "://".len()).map(|at| (text, at)));
+        let host_end = host_end.and_then(|(text, at)| Some((text, at + text[at..].find(['/', '?'])?)));
+        if let Some((text, end)) = host_end {
+            *to = toml::Value::String(format!("{}/{SECRET}", &text[..end]));
+        }
+    }
+    let table = toml::Table::from_iter([("events".to_owned(), events)]);
+    format!("\n# {}\n{table}", written.place("events").unwrap_or_default())
 }
 
 /// Flags win over the file, kind by kind.
