@@ -116,23 +116,30 @@ impl Watch {
         if is_lost || out.len() > bytes_max { Some(Told::LookAgain) } else { Some(Told::Changes(out)) }
     }
 
-    fn hear(&self, name: &str, what: u32, change: u32) {
+    /// Names, and what was done to them in one step: whoever is told of one is told of all.
+    fn hear<'a>(&self, what: u32, done: impl IntoIterator<Item = (&'a str, u32)>) {
         if self.filter & what == 0 {
             return;
         }
         let mut changes = lock(&self.changes);
-        let change = Change { action: change, name: name.replace('/', "\\") };
-        // The same once more tells nothing new.
-        if change.action == action::MODIFIED && changes.waiting.back() == Some(&change) {
-            return;
-        }
-        if changes.waiting.len() >= CHANGES_MAX {
-            (changes.waiting, changes.is_lost) = (VecDeque::new(), true);
-        } else if !changes.is_lost {
-            changes.waiting.push_back(change);
+        let mut is_news = false;
+        for (name, action) in done {
+            let change = Change { action, name: name.replace('/', "\\") };
+            // The same once more tells nothing new.
+            if change.action == action::MODIFIED && changes.waiting.back() == Some(&change) {
+                continue;
+            }
+            is_news = true;
+            if changes.waiting.len() >= CHANGES_MAX {
+                (changes.waiting, changes.is_lost) = (VecDeque::new(), true);
+            } else if !changes.is_lost {
+                changes.waiting.push_back(change);
+            }
         }
         drop(changes);
-        self.changed.notify_waiters();
+        if is_news {
+            self.changed.notify_waiters();
+        }
     }
 
     /// The name that a watcher of this directory knows something by, if it concerns it at all.
@@ -193,13 +200,18 @@ impl Watches {
 
     /// Something happened to what is at a path.
     pub fn tell(&self, share: &GroupId, path: &str, action: u32, what: u32) {
+        self.tell_together(share, &[(path, action)], what);
+    }
+
+    /// Something happened at several paths in one step: a rename.
+    pub fn tell_together(&self, share: &GroupId, done: &[(&str, u32)], what: u32) {
         let shares = lock(&self.0);
         let Some(watches) = shares.get(share) else { return };
-        let folded = fold(path);
+        let folded: Vec<String> = done.iter().map(|(path, _)| fold(path)).collect();
         for watch in watches {
-            if let Some(name) = watch.name_of(path, &folded) {
-                watch.hear(name, what, action);
-            }
+            let named = done.iter().zip(&folded);
+            watch
+                .hear(what, named.filter_map(|((path, action), folded)| Some((watch.name_of(path, folded)?, *action))));
         }
     }
 
@@ -251,13 +263,13 @@ mod tests {
     fn what_cannot_be_kept_or_told_is_to_be_looked_for() {
         let watch = watch("", false);
         assert_eq!(watch.take(1, 1000), None);
-        watch.hear("a", filter::FILE_NAME, action::ADDED);
-        watch.hear("b", filter::ATTRIBUTES, action::MODIFIED);
+        watch.hear(filter::FILE_NAME, [("a", action::ADDED)]);
+        watch.hear(filter::ATTRIBUTES, [("b", action::MODIFIED)]);
         let Some(Told::Changes(bytes)) = watch.take(1, 1000) else { panic!("one change") };
         assert_eq!(bytes.len(), 14, "of which one was asked for");
-        watch.hear("long name", filter::FILE_NAME, action::ADDED);
+        watch.hear(filter::FILE_NAME, [("long name", action::ADDED)]);
         assert_eq!(watch.take(1, 8), Some(Told::LookAgain));
-        (0..=CHANGES_MAX).for_each(|n| watch.hear(&n.to_string(), filter::FILE_NAME, action::ADDED));
+        (0..=CHANGES_MAX).for_each(|n| watch.hear(filter::FILE_NAME, [(n.to_string().as_str(), action::ADDED)]));
         assert_eq!(watch.take(1, usize::MAX), Some(Told::LookAgain));
     }
 }

@@ -352,7 +352,7 @@ async fn scans_see_the_overlay() {
         let rows = reader.scan(COUNTER, &range, limit).await.expect("scanned");
         let keys: Vec<_> = rows.iter().map(|(key, _)| String::from_utf8_lossy(key).into_owned()).collect();
         assert_eq!(keys.join(" "), expected);
-        assert_eq!(reader.into_guards(), [Guard::Unchanged(view.revision())]);
+        assert_eq!(reader.into_guards(), [Guard::Unchanged(view.revision()), Guard::ReadAt(view.revision())]);
     }
 }
 

@@ -50,6 +50,7 @@ async fn list_once(
     expectation: &Expectation,
     listing: &Listing,
 ) -> Result<Listed, Failure> {
+    let pending_before = shell.open_files.pending_changes(share.group());
     let Looked { view, found } = begin(shell, share, path, expectation).await?;
     let directory = found.node;
     if !directory.is_directory() {
@@ -57,6 +58,10 @@ async fn list_once(
     }
     let is_shown = |file| share.at != At::Now || !shell.open_files.is_delete_pending(share.group(), file);
     let Names { entries, next } = names(view.as_ref(), share.at, directory.id, listing, is_shown).await?;
+    // What was pending when the tree was looked at may have gone since, and what is pending now may not have been then.
+    if share.at == At::Now && shell.open_files.pending_changes(share.group()) != pending_before {
+        return Err(Fault::Moved.into());
+    }
     Ok(Listed { directory, parent: found.parent, entries, next })
 }
 

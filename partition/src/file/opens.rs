@@ -238,6 +238,8 @@ pub struct OpenFiles(Arc<Shards>);
 struct Shards {
     hasher: RandomState,
     shards: Vec<Mutex<HashMap<GroupId, Share>>>,
+    /// For each shard: how often something began or ceased to be delete pending. Changed under its lock.
+    pending_changes: Vec<AtomicU64>,
     /// Which file each lease is on. Taken after a shard, never before one.
     leases: Mutex<HashMap<LeaseKey, (GroupId, FileId)>>,
     last_handle: AtomicU64,
@@ -248,6 +250,7 @@ impl Default for Shards {
         Shards {
             hasher: RandomState::new(),
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            pending_changes: (0..SHARDS).map(|_| AtomicU64::new(0)).collect(),
             leases: Mutex::default(),
             last_handle: AtomicU64::new(0),
         }
@@ -256,7 +259,11 @@ impl Default for Shards {
 
 impl OpenFiles {
     fn shard(&self, share: &GroupId) -> MutexGuard<'_, HashMap<GroupId, Share>> {
-        lock(&self.0.shards[self.0.hasher.hash_one(share) as usize % SHARDS])
+        lock(&self.0.shards[self.shard_of(share)])
+    }
+
+    fn shard_of(&self, share: &GroupId) -> usize {
+        self.0.hasher.hash_one(share) as usize % SHARDS
     }
 
     /// Changes what is open in a share, and tells those who have to know. A share with nothing open is not kept.
@@ -304,6 +311,16 @@ impl OpenFiles {
     pub fn is_delete_pending(&self, share: &GroupId, file: FileId) -> bool {
         let shard = self.shard(share);
         shard.get(share).and_then(|opens| opens.files.get(&file)).is_some_and(|open| open.is_delete_pending)
+    }
+
+    /// Another number whenever something begins or ceases to be delete pending, here or in another share. Who looks at the tree and at
+    /// this table and finds the number as it was saw one state of both: what was pending may be gone from both by now, or from neither.
+    pub fn pending_changes(&self, share: &GroupId) -> u64 {
+        self.0.pending_changes[self.shard_of(share)].load(Ordering::SeqCst)
+    }
+
+    fn note_pending_change(&self, share: &GroupId) {
+        self.0.pending_changes[self.shard_of(share)].fetch_add(1, Ordering::SeqCst);
     }
 
     /// Gives a handle on something that was found, or is about to be made.
@@ -356,13 +373,16 @@ impl OpenFiles {
 
     /// `None` if it was not open.
     pub fn close(&self, share: &GroupId, handle: HandleId) -> Option<Closed> {
-        let closing = self.change(share, |opens| self.take(opens, handle))?;
+        let closing = self.change(share, |opens| self.take(share, opens, handle))?;
         Some(self.closed(share, closing))
     }
 
     /// Takes a handle away, and its lease if it was the last one of it.
-    fn take(&self, opens: &mut Share, handle: HandleId) -> Option<Closing> {
+    fn take(&self, share: &GroupId, opens: &mut Share, handle: HandleId) -> Option<Closing> {
         let closing = opens.close(handle)?;
+        if closing.handle.opening.deletes_on_close {
+            self.note_pending_change(share);
+        }
         if let Some(key) = closing.ended {
             lock(&self.0.leases).remove(&key);
         }
@@ -474,6 +494,7 @@ impl OpenFiles {
     pub fn set_delete_pending(&self, share: &GroupId, handle: HandleId, is_pending: bool) -> Result<(), Conflict> {
         self.change(share, |opens| {
             opens.file_of(handle)?.is_delete_pending = is_pending;
+            self.note_pending_change(share);
             Ok(())
         })
     }
@@ -490,7 +511,7 @@ impl OpenFiles {
         let closing = self.change(share, |opens| {
             let open = opens.files.get(&scope.file)?;
             let is_in_scope = open.handles.contains_key(&handle) || scope.is_recursive && open.within.contains(&handle);
-            if is_in_scope { self.take(opens, handle) } else { None }
+            if is_in_scope { self.take(share, opens, handle) } else { None }
         })?;
         Some(self.closed(share, closing))
     }
@@ -505,7 +526,7 @@ impl OpenFiles {
     ) -> (Vec<Closed>, Option<HandleId>) {
         let (closed, next) = self.change(share, |opens| {
             let (ids, next) = opens.in_scope(scope, after, max);
-            (ids.into_iter().filter_map(|id| self.take(opens, id)).collect::<Vec<_>>(), next)
+            (ids.into_iter().filter_map(|id| self.take(share, opens, id)).collect::<Vec<_>>(), next)
         });
         let closed = closed.into_iter().map(|closing| self.closed(share, closing)).collect();
         (closed, next)

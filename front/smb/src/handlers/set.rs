@@ -238,8 +238,7 @@ async fn rename_to(request: &Request, server: &Server, open: &Open, input: &[u8]
         true => (action::RENAMED_FROM, action::RENAMED_TO),
         false => (action::REMOVED, action::ADDED),
     };
-    server.watches.tell(share.group(), &from, gone, what);
-    server.watches.tell(share.group(), &to, here, what);
+    server.watches.tell_together(share.group(), &[(&from, gone), (&to, here)], what);
     Ok(())
 }
 

@@ -99,6 +99,7 @@ impl Drop for Removal {
         self.opens.change(&self.share, |opens| {
             if let Some(open) = opens.files.get_mut(&self.file) {
                 open.is_delete_pending = false;
+                self.opens.note_pending_change(&self.share);
                 open.wake();
             }
             opens.forget_unused([self.file]);

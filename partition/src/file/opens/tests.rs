@@ -248,6 +248,23 @@ fn other_files_and_other_shares_are_not_concerned() {
     assert!(table.0.open(&other, opening(FILE, &[FileId::ROOT, DIRECTORY], "rwd/"), NOW).is_ok());
 }
 
+/// Whoever looks at the tree and at the table learns whether both were of one moment.
+#[test]
+fn what_is_pending_changes_by_number() {
+    let table = Table::default();
+    let number = || table.0.pending_changes(&share());
+    let (first, second) = (table.open("rd/rwd"), table.open("r/rwd"));
+    let before = number();
+    table.0.set_delete_pending(&share(), first, true).expect("it is open");
+    let pending = number();
+    assert_ne!(pending, before);
+    assert!(table.close(second).is_none());
+    let removal = table.close(first).expect("the last one");
+    assert_eq!(number(), pending, "it is pending still");
+    drop(removal);
+    assert_ne!(number(), pending);
+}
+
 #[test]
 fn delete_pending_until_the_file_is_gone() {
     let table = Table::default();
