@@ -490,10 +490,15 @@ impl OpenFiles {
         })
     }
 
-    /// Makes the file go with its last handle, or stay after all. That the handle may delete is the caller's to know.
+    /// Makes the file go with its last handle, or stay after all. That the handle may delete is the caller's to know. REST operations
+    /// that were let in before are over first: none of them takes effect on what is pending.
     pub fn set_delete_pending(&self, share: &GroupId, handle: HandleId, is_pending: bool) -> Result<(), Conflict> {
         self.change(share, |opens| {
-            opens.file_of(handle)?.is_delete_pending = is_pending;
+            let open = opens.file_of(handle)?;
+            if is_pending && !open.short_opens.is_empty() {
+                return Err(Conflict::WithShortOpen(open.wait()));
+            }
+            open.is_delete_pending = is_pending;
             self.note_pending_change(share);
             Ok(())
         })

@@ -47,6 +47,8 @@ struct State {
     /// How many records, pins and open views keep an extent. An extent that falls to zero is removed.
     holders: HashMap<u128, usize>,
     extents_made: u128,
+    /// How many processes share it.
+    processes: u64,
 }
 
 impl State {

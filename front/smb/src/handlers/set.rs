@@ -168,20 +168,26 @@ async fn disposition(server: &Server, open: &Open, is_wanted: bool, ignores_read
     open.needs(right::DELETE)?;
     let (shell, share) = (&server.shell, &open.share.found);
     let handle = open.handle.ok_or(Status::MEDIA_WRITE_PROTECTED)?;
-    if is_wanted {
-        let node = look::node(shell, share, open.file).await?;
-        if node.attributes.has(FileAttributes::READ_ONLY) && !ignores_read_only {
-            return Err(Status::CANNOT_DELETE);
+    loop {
+        if is_wanted {
+            let node = look::node(shell, share, open.file).await?;
+            if node.attributes.has(FileAttributes::READ_ONLY) && !ignores_read_only {
+                return Err(Status::CANNOT_DELETE);
+            }
+            if node.id == partition::record::FileId::ROOT {
+                return Err(Status::ACCESS_DENIED);
+            }
+            if node.is_directory() && !look::has_nothing_in_it(shell, share, node.id).await? {
+                return Err(Status::DIRECTORY_NOT_EMPTY);
+            }
+            break_caches(server, open, Io::SetDelete)?;
         }
-        if node.id == partition::record::FileId::ROOT {
-            return Err(Status::ACCESS_DENIED);
+        match shell.open_files.set_delete_pending(share.group(), handle, is_wanted) {
+            Ok(()) => break,
+            Err(Conflict::WithShortOpen(wait)) => wait.over().await,
+            Err(conflict) => return Err(conflict.into()),
         }
-        if node.is_directory() && !look::has_nothing_in_it(shell, share, node.id).await? {
-            return Err(Status::DIRECTORY_NOT_EMPTY);
-        }
-        break_caches(server, open, Io::SetDelete)?;
     }
-    shell.open_files.set_delete_pending(share.group(), handle, is_wanted)?;
     if is_wanted && open.is_directory {
         server.watches.ended(share.group(), open.file);
     }

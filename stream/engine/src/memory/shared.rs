@@ -5,6 +5,7 @@
 //! 1. A view's state is chosen by its first read, and every later commit to the partition moves the view.
 //! 2. Revisions are ticks, and each process counts them for itself: they grow in a partition, and in a process, and not across both.
 //! 3. Every call lets others go first.
+//! 4. No two processes draw the same tick: its low bits tell them apart.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,11 +19,20 @@ pub struct SharedMemory {
     memory: MemoryEngine,
     /// The last tick that was drawn, and no smaller than any revision seen.
     last: Arc<AtomicU64>,
+    /// The low bits of its ticks.
+    number: u64,
 }
+
+/// So many processes are told apart.
+const PROCESSES_MAX: u64 = 64;
 
 impl SharedMemory {
     pub fn new(memory: MemoryEngine) -> Self {
-        SharedMemory { memory, last: Arc::default() }
+        let mut state = memory.lock();
+        state.processes += 1;
+        let number = state.processes % PROCESSES_MAX;
+        drop(state);
+        SharedMemory { memory, last: Arc::default(), number }
     }
 }
 
@@ -79,7 +89,10 @@ impl Around for SharedMemory {
     }
 
     fn draw_tick(&self, now: u64) -> Option<u64> {
-        let next = |last: u64| now.max(last + 1);
+        let next = |last: u64| {
+            let least = now.max(last + 1);
+            least + (PROCESSES_MAX + self.number - least % PROCESSES_MAX) % PROCESSES_MAX
+        };
         let before = self.last.fetch_update(Ordering::AcqRel, Ordering::Acquire, |last| Some(next(last)));
         Some(next(before.unwrap_or_else(|last| last)))
     }
