@@ -145,6 +145,23 @@ where
     }
 }
 
+/// The stages of a command that others can make long.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stage {
+    /// Until it is the command's turn.
+    Turn,
+    /// Until what it decided is durable, and what it saw.
+    Commit,
+}
+
+/// Who wants to know how long stages take. Called where the command is executed.
+pub trait Stages: Send + Sync {
+    /// The time, if anybody wants to know it of this command.
+    fn begin(&self) -> Option<Timestamp>;
+
+    fn passed(&self, stage: Stage, begun: Timestamp);
+}
+
 /// Holds what rules must not: the engine, the clock, chance, and the partitions' turns.
 pub struct Shell {
     pub engine: Arc<dyn Engine>,
@@ -156,6 +173,8 @@ pub struct Shell {
     pub outbox: Outbox,
     /// Whose shares are; not set where all are this process's.
     tenures: OnceLock<Tenures>,
+    /// Not set where nobody wants to know.
+    stages: OnceLock<Arc<dyn Stages>>,
     ticks: Ticks,
     turns: Turns,
 }
@@ -174,8 +193,23 @@ impl Shell {
     pub async fn open(engine: Arc<dyn Engine>, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Result<Shell, Fault> {
         let ticks = Ticks::open(engine.as_ref(), clock.now()).await?;
         let (open_files, outbox) = (OpenFiles::default(), Outbox::default());
-        let (tenures, turns) = (OnceLock::new(), Turns::default());
-        Ok(Shell { engine, clock, ids, open_files, outbox, tenures, ticks, turns })
+        let (tenures, stages, turns) = (OnceLock::new(), OnceLock::new(), Turns::default());
+        Ok(Shell { engine, clock, ids, open_files, outbox, tenures, stages, ticks, turns })
+    }
+
+    /// To be called once, before anybody is served.
+    pub fn tell_stages(&self, stages: Arc<dyn Stages>) {
+        let _ = self.stages.set(stages); // the first one stays
+    }
+
+    fn begin_stage(&self) -> Option<Timestamp> {
+        self.stages.get().and_then(|stages| stages.begin())
+    }
+
+    fn pass_stage(&self, stage: Stage, begun: Option<Timestamp>) {
+        if let (Some(stages), Some(begun)) = (self.stages.get(), begun) {
+            stages.passed(stage, begun);
+        }
     }
 
     /// Other processes serve the same shares. To be called once, before anybody is served.
@@ -255,7 +289,9 @@ impl Shell {
     /// One attempt; `None` if another process was faster and it must be made again.
     async fn attempt<C: Command>(&self, command: &C) -> Result<Option<C::Outcome>, Failure> {
         let line = self.turns.line(command.partition());
+        let begun = self.begin_stage();
         let mut turn = line.enter().await;
+        self.pass_stage(Stage::Turn, begun);
         if turn.open.commands() >= BATCH_COMMANDS_MAX {
             turn.commit(self.engine.as_ref(), command.partition()).await;
         }
@@ -281,6 +317,7 @@ impl Shell {
             return Ok(Some(decided?.1));
         }
 
+        let begun = self.begin_stage();
         let leadership = turn.open.is_empty().then(|| line.lead(&mut turn.open));
         let ticket = turn.open.join(guards, writes, command.durability());
         // Those who wait already are let in first, so that they share the leader's commit, unless there is nothing to be won by
@@ -290,7 +327,7 @@ impl Shell {
         if !commits_now {
             drop(turn);
             if leadership.is_none() && !ticket.is_orphaned() {
-                return self.answer(command, ticket, decided).await;
+                return self.answer(command, ticket, decided, begun).await;
             }
             turn = line.enter().await;
         }
@@ -300,7 +337,7 @@ impl Shell {
         }
         drop(turn);
         drop(leadership);
-        self.answer(command, ticket, decided).await
+        self.answer(command, ticket, decided, begun).await
     }
 
     async fn answer<C: Command>(
@@ -308,9 +345,12 @@ impl Shell {
         command: &C,
         ticket: Ticket,
         decided: Result<(Vec<Write>, C::Outcome), Refusal>,
+        begun: Option<Timestamp>,
     ) -> Result<Option<C::Outcome>, Failure> {
         let announces = command.announcement().is_some();
-        match ticket.answer().await {
+        let answer = ticket.answer().await;
+        self.pass_stage(Stage::Commit, begun);
+        match answer {
             Answer::Committed => {
                 let (writes, outcome) = decided?;
                 if announces {

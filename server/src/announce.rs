@@ -5,9 +5,11 @@ use std::io::{IsTerminal, Write};
 use console::ConsoleHost;
 use contract::Service;
 use http::account::{Account, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
-use http::{Listener, Served};
+use http::issuer::{IDENTITY_HEADER, IDENTITY_PATH, Issuer};
+use http::{App, Listener, Served};
 
 use crate::config::{Port, Settings};
+use crate::tls::{self, TlsSettings};
 
 /// Of so many accounts everything is said; of others only their names.
 const ACCOUNTS_TOLD_MAX: usize = 3;
@@ -21,6 +23,7 @@ struct Told<'a> {
 
 pub fn announce(
     settings: &Settings,
+    app: &App,
     accounts: &[Account],
     listeners: &[Listener],
     smb: Option<&smb::Listener>,
@@ -48,6 +51,14 @@ pub fn announce(
             console.address()?
         )?;
     }
+    if let Some(TlsSettings::Auto(auto)) = &settings.tls {
+        for line in tls::trust(&auto.authority()) {
+            writeln!(out, "{line}")?;
+        }
+    }
+    if let Some(issuer) = app.issuer() {
+        told.tokens(&mut out, issuer)?;
+    }
     if let Some(azurite) = &settings.as_azurite {
         told.azurite(&mut out)?;
         if let Some(file) = &azurite.left_alone {
@@ -71,9 +82,13 @@ impl Told<'_> {
         for listener in self.listeners {
             let address = listener.address()?;
             let url = format!("{scheme}://{address}/{name}");
-            let Served::Service(service) = listener.served() else {
-                writeln!(out, "{:<9} {url}/  (static websites that are enabled)", listener.served().name())?;
-                continue;
+            let service = match listener.served() {
+                Served::Service(service) => service,
+                Served::Websites => {
+                    writeln!(out, "{:<9} {url}/  (static websites that are enabled)", listener.served().name())?;
+                    continue;
+                }
+                Served::Peers | Served::Issuer => continue,
             };
             let (rows, built) = (service.rows().len(), service.rows().iter().filter(|row| row.built).count());
             let note = match rows - built {
@@ -113,6 +128,25 @@ impl Told<'_> {
             && (self.settings.host.is_loopback() || self.settings.host.is_unspecified())
     }
 
+    /// How programs get tokens for development.
+    fn tokens(&self, out: &mut impl Write, issuer: &Issuer) -> std::io::Result<()> {
+        let mut listeners = self.listeners.iter();
+        let Some(listener) = listeners.find(|listener| listener.served() == Served::Issuer) else { return Ok(()) };
+        let (address, base) = (listener.address()?, issuer.base());
+        writeln!(out, "tokens    FOR DEVELOPMENT: every program on this machine gets one that is trusted here")?;
+        writeln!(
+            out,
+            "          export IDENTITY_ENDPOINT=http://{address}{IDENTITY_PATH} IDENTITY_HEADER={IDENTITY_HEADER}"
+        )?;
+        match self.settings.tls.is_some() {
+            true => writeln!(
+                out,
+                "          or AZURE_AUTHORITY_HOST={base} AZURE_TENANT_ID=adfs AZURE_CLIENT_ID=ANY AZURE_CLIENT_SECRET=ANY"
+            ),
+            false => writeln!(out, "          they are taken over https alone: say --tls auto, too"),
+        }
+    }
+
     /// As Azurite says it: there are programs that wait for these lines.
     fn azurite(&self, out: &mut impl Write) -> std::io::Result<()> {
         for listener in self.listeners {
@@ -120,7 +154,7 @@ impl Told<'_> {
                 Served::Service(Service::Blob) => "Blob",
                 Served::Service(Service::Queue) => "Queue",
                 Served::Service(Service::Table) => "Table",
-                Served::Service(Service::File) | Served::Websites | Served::Peers => continue,
+                Served::Service(Service::File) | Served::Websites | Served::Peers | Served::Issuer => continue,
             };
             let (scheme, address) = (self.scheme(), listener.address()?);
             writeln!(out, "Azurite {name} service is successfully listening at {scheme}://{address}")?;

@@ -198,7 +198,8 @@ impl AzuriteFlags {
         if let Some(level) = &self.oauth {
             return Err(format!(
                 "--oauth {level}: Azurite looks at bearer tokens and takes them without checking who signed them. Here they are verified: \
-                 say in a file for --config whose are trusted (docs/tokens.md), and start `lazuli serve` with it"
+                 say in a file for --config whose are trusted, or have them given out here with --tls auto --dev-token-port 10004 \
+                 (docs/tokens.md), and start `lazuli serve` so"
             ));
         }
         if self.pwd.is_some() {

@@ -17,8 +17,10 @@ use serde::Deserialize;
 use tracing::level_filters::LevelFilter;
 
 use crate::azurite::AsAzurite;
+use crate::log::LogFormat;
+use crate::otlp::OtlpSettings;
 use crate::peers::PeerSettings;
-use crate::tls::TlsFiles;
+use crate::tls::TlsSettings;
 
 mod commands;
 mod engine;
@@ -26,7 +28,9 @@ mod file;
 mod help;
 mod limits;
 mod nearest;
+mod otlp;
 mod show;
+mod tls;
 mod variables;
 
 pub use commands::{
@@ -38,7 +42,9 @@ use file::Written;
 pub use file::read as read_toml;
 pub use help::{Page, command, completions, man_page, settings_page};
 use limits::{LimitFile, LimitFlags, LimitSettings};
+use otlp::OtlpFlags;
 pub use show::effective;
+use tls::{TlsFile, TlsFlag, TlsFlags};
 pub use variables::{refuse, unknown_variables};
 
 #[derive(Args, Clone, Debug, Default)]
@@ -108,12 +114,21 @@ struct ServeFlags {
     /// One of off, error, warn, info, debug and trace.
     #[arg(long, value_name = "LEVEL", env = "LAZULI_LOG")]
     log: Option<LevelFilter>,
-    /// The certificate chain (PEM), for https [default: none]
-    #[arg(long, value_name = "FILE", env = "LAZULI_TLS_CERT")]
-    tls_cert: Option<PathBuf>,
-    /// The private key of the certificate (PEM) [default: none]
-    #[arg(long, value_name = "FILE", env = "LAZULI_TLS_KEY")]
-    tls_key: Option<PathBuf>,
+    /// In which form it is said: auto, text or json [default: auto]
+    ///
+    /// `json` is an object a line; `auto` is text on a terminal and JSON otherwise.
+    #[arg(long, value_name = "FORMAT", env = "LAZULI_LOG_FORMAT")]
+    log_format: Option<LogFormat>,
+    #[command(flatten)]
+    otlp: OtlpFlags,
+    #[command(flatten)]
+    tls: TlsFlags,
+    /// Port of tokens for development [default: off]
+    ///
+    /// Every program of this machine gets one there, as Entra ID and managed identities give it, and it is trusted here. On loopback
+    /// alone (docs/tokens.md).
+    #[arg(long, value_name = "N", env = "LAZULI_DEV_TOKEN_PORT")]
+    dev_token_port: Option<Port>,
     /// Listen beyond this machine although an account has the published development key, which everybody knows [default: false]
     #[arg(long, env = "LAZULI_ALLOW_PUBLISHED_KEY_ON_NETWORK")]
     allow_published_key_on_network: bool,
@@ -141,8 +156,15 @@ struct ConfigFile {
     console_port: Option<Port>,
     durability: Option<DurabilityFlag>,
     log: Option<Level>,
+    log_format: Option<LogFormat>,
+    otlp_endpoint: Option<String>,
+    trace_ratio: Option<f64>,
+    tls: Option<TlsFlag>,
+    #[serde(default)]
+    tls_name: Vec<String>,
     tls_cert: Option<PathBuf>,
     tls_key: Option<PathBuf>,
+    dev_token_port: Option<Port>,
     connections_max: Option<usize>,
     connections_per_address_max: Option<usize>,
     requests_max: Option<usize>,
@@ -182,6 +204,16 @@ impl ConfigFile {
             idle_timeout: self.idle_timeout,
             smb_idle_timeout: self.smb_idle_timeout,
             stall_timeout: self.stall_timeout,
+        }
+    }
+
+    /// What it says of https.
+    fn take_tls(&mut self) -> TlsFile {
+        TlsFile {
+            tls: self.tls,
+            tls_name: std::mem::take(&mut self.tls_name),
+            tls_cert: self.tls_cert.take(),
+            tls_key: self.tls_key.take(),
         }
     }
 
@@ -243,11 +275,12 @@ impl AccountSettings {
 #[derive(Deserialize, Debug)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct TokenSettings {
+    #[serde(default)]
     issuers: Vec<String>,
     #[serde(default)]
     audiences: Vec<String>,
     /// A file with the issuers' JSON Web Key Set, read at start and at SIGHUP.
-    keys: PathBuf,
+    keys: Option<PathBuf>,
     authority: Option<String>,
     #[serde(default)]
     assign: Vec<AssignmentSettings>,
@@ -344,11 +377,16 @@ pub struct Settings {
     /// None with a cluster, which holds its own.
     pub accounts: Vec<Account>,
     pub accounts_from: AccountsFrom,
+    /// Without those of the development issuer, which is not there yet.
     pub tokens: Option<Tokens>,
+    /// Where the development issuer is, if it was asked for.
+    pub dev_token_port: Port,
     pub copy_sources: AllowList,
     pub events: Subscriptions,
     pub log: LevelFilter,
-    pub tls: Option<TlsFiles>,
+    pub log_format: LogFormat,
+    pub otlp: Option<OtlpSettings>,
+    pub tls: Option<TlsSettings>,
     pub limits: LimitSettings,
     allow_published_key_on_network: bool,
     /// What was asked for in Azurite's words.
@@ -370,6 +408,8 @@ impl Settings {
     /// `azurite` is what Azurite's variable says of accounts.
     fn merge(flags: ServeFlags, mut file: ConfigFile, azurite: &str) -> Result<Settings, String> {
         let engine = EngineSettings::merge(flags.engine, flags.data, flags.durability, file.take_engine())?;
+        let host = flags.host.or(file.host).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        let tls = tls::merge(flags.tls, file.take_tls(), &engine, host)?;
         let are_given = !flags.account.is_empty() || !file.account.is_empty();
         let (accounts_from, accounts) = match engine {
             EngineSettings::Embedded { .. } if are_given || azurite.is_empty() => {
@@ -399,14 +439,11 @@ impl Settings {
         let peers = PeerSettings::merge(&engine, said, [ports[3], smb_port])?;
         let console_port = port(flags.console_port, file.console_port, 10080);
         let log = flags.log.or(file.log.map(|Level(level)| level)).unwrap_or(LevelFilter::INFO);
-        let tls = match (flags.tls_cert.or(file.tls_cert), flags.tls_key.or(file.tls_key)) {
-            (Some(certificate), Some(key)) => Some(TlsFiles { certificate, key }),
-            (None, None) => None,
-            _ => return Err("--tls-cert and --tls-key go together".into()),
-        };
+        let dev_token_port = flags.dev_token_port.or(file.dev_token_port).unwrap_or(Port::Off);
+        refuse_dev_token_port(dev_token_port, host, &engine)?;
         Ok(Settings {
             engine,
-            host: flags.host.or(file.host).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+            host,
             ports,
             smb_port,
             console_port,
@@ -415,10 +452,13 @@ impl Settings {
             web_port: flags.web_port.or(file.web_port).unwrap_or(Port::Off),
             accounts,
             accounts_from,
-            tokens: file.tokens.map(tokens).transpose()?,
+            tokens: file.tokens.map(|settings| tokens(settings, dev_token_port)).transpose()?,
+            dev_token_port,
             events: Subscriptions::parse(&file.events)?,
             copy_sources: AllowList::parse(flags.copy_source.iter().chain(&file.copy_source).map(String::as_str))?,
             log,
+            log_format: flags.log_format.or(file.log_format).unwrap_or_default(),
+            otlp: otlp::merge(flags.otlp, (file.otlp_endpoint, file.trace_ratio), |name| std::env::var(name).ok())?,
             tls,
             limits,
             allow_published_key_on_network: flags.allow_published_key_on_network || file.allow_published_key_on_network,
@@ -518,10 +558,21 @@ fn accounts(flags: &[String], file: &BTreeMap<String, AccountSettings>) -> Resul
     Ok(accounts)
 }
 
-fn tokens(settings: TokenSettings) -> Result<Tokens, String> {
-    let path = settings.keys.display();
-    let keys =
-        std::fs::read_to_string(&settings.keys).map_err(|error| format!("[tokens]: cannot read {path}: {error}"))?;
+/// It authenticates nobody: whoever reaches it may do anything.
+fn refuse_dev_token_port(port: Port, host: IpAddr, engine: &EngineSettings) -> Result<(), String> {
+    match (port, engine) {
+        (Port::Off, _) => Ok(()),
+        (_, EngineSettings::Rados(_)) => {
+            Err("--dev-token-port is for development on one machine, and not for the data of a cluster".into())
+        }
+        _ if !host.is_loopback() => Err(format!(
+            "--dev-token-port gives a token to everybody who asks: it listens on loopback alone, and not with --host {host}"
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn tokens(settings: TokenSettings, dev_token_port: Port) -> Result<Tokens, String> {
     let mut assignments = Vec::new();
     for assignment in settings.assign {
         let role = Role::named(&assignment.role).ok_or_else(|| {
@@ -531,8 +582,20 @@ fn tokens(settings: TokenSettings) -> Result<Tokens, String> {
         let AssignmentSettings { principal, account, within, .. } = assignment;
         assignments.push(Assignment { principal, role, account, within });
     }
+    let Some(path) = settings.keys else {
+        return match settings.issuers.is_empty() && dev_token_port != Port::Off {
+            true => Ok(Tokens::of_nobody(settings.audiences, assignments, settings.authority)),
+            false => {
+                Err("[tokens]: `keys` is missing, the file with the issuers' JSON Web Key Set (only --dev-token-port, \
+                          without other issuers, needs none)"
+                    .into())
+            }
+        };
+    };
+    let keys =
+        std::fs::read_to_string(&path).map_err(|error| format!("[tokens]: cannot read {}: {error}", path.display()))?;
     Tokens::new(settings.issuers, settings.audiences, &keys, assignments, settings.authority)
-        .map_err(|error| format!("[tokens] with keys from {path}: {error}"))
+        .map_err(|error| format!("[tokens] with keys from {}: {error}", path.display()))
 }
 
 #[cfg(test)]

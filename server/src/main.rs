@@ -11,7 +11,9 @@ mod cluster;
 mod config;
 mod control;
 mod local;
+mod log;
 mod migrate;
+mod otlp;
 mod peers;
 mod progress;
 mod sas;
@@ -28,7 +30,10 @@ use std::time::Duration;
 use clap::FromArgMatches;
 use contract::Service;
 use contract::names::AccountName;
+use env::Timestamp;
 use http::account::Account;
+use http::issuer::Issuer;
+use http::tokens::Tokens;
 use http::{App, Doors, Listener, Served};
 use partition::Shell;
 use partition::file::tenure::Keeper;
@@ -38,7 +43,9 @@ use tokio::sync::watch;
 use tracing::level_filters::LevelFilter;
 
 use config::{Asked, CommandLine, EngineSettings, Port, Settings};
+use log::LogFormat;
 use storage::Storage;
+use tls::{Tls, TlsSettings};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -112,20 +119,9 @@ fn main() -> ExitCode {
 
 /// The log goes to standard error, or where Azurite's flag says.
 fn log_as(asked: &Asked) -> Result<(), String> {
-    let (level, file) = match asked {
-        Asked::Serve(settings) => (settings.log, settings.as_azurite.as_ref().and_then(|it| it.debug_log.as_ref())),
-        _ => (LevelFilter::WARN, None),
-    };
-    let log = tracing_subscriber::fmt().with_max_level(level).with_ansi(false);
-    match file {
-        None => log.with_writer(std::io::stderr).init(),
-        Some(path) => {
-            let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
-            let file = file.map_err(|error| format!("cannot write the log to {}: {error}", path.display()))?;
-            log.with_writer(std::sync::Mutex::new(file)).init();
-        }
-    }
-    Ok(())
+    let Asked::Serve(settings) = asked else { return log::start(LevelFilter::WARN, LogFormat::Text, None) };
+    let debug_log = settings.as_azurite.as_ref().and_then(|it| it.debug_log.as_deref());
+    log::start(settings.log, settings.log_format, debug_log)
 }
 
 fn print(text: &str) -> Result<(), String> {
@@ -143,11 +139,16 @@ async fn serve(mut settings: Settings, line: CommandLine) -> Result<(), String> 
     let as_azurite = settings.as_azurite.clone().unwrap_or_default();
     let _scratch = as_azurite.scratch.as_deref().map(azurite::Scratch::make).transpose()?;
     settings.refuse_published_key_on_network(&settings.accounts)?;
-    let acceptor = settings.tls.as_ref().map(tls::acceptor).transpose()?;
+    if let Some(TlsSettings::Files(files)) = &settings.tls {
+        files.load()?; // before anything is opened
+    }
 
     let storage = Storage::open(&settings.engine).await?;
     let control = storage.control(&settings.engine);
     let shell = storage.shell();
+    // The directory that a certificate may be kept in is ours by now.
+    let tls = settings.tls.as_ref().map(|tls| Tls::open(tls, shell.clock.now())).transpose()?;
+    let acceptor = tls.as_ref().map(Tls::acceptor);
     let kept = Arc::new(accounts::directory::Kept::new(&shell, &settings));
     let accounts = accounts_to_serve(&settings, &shell, &kept).await?;
     settings.refuse_published_key_on_network(&accounts)?;
@@ -162,25 +163,36 @@ async fn serve(mut settings: Settings, line: CommandLine) -> Result<(), String> 
     if as_azurite.is_path_style_only {
         app.set_path_style_only();
     }
-    app.set_tokens(settings.tokens.clone());
     app.set_copy_sources(settings.copy_sources.clone());
     settings.events.check(accounts.iter().map(|account| &account.name))?;
     app.set_subscriptions(settings.events.clone());
-    if settings.tokens.is_some() && acceptor.is_none() {
+    if (settings.tokens.is_some() || settings.dev_token_port != Port::Off) && acceptor.is_none() {
         tracing::warn!(
-            "bearer tokens are configured and TLS is not: none will be accepted, they are only taken over https"
+            "bearer tokens are configured and TLS is not: none will be accepted, they are only taken over https (--tls auto)"
         );
     }
+    let traces = settings.otlp.clone().map(|otlp| {
+        let (exporter, sending) = otlp::start(otlp);
+        app.set_tracer(exporter);
+        sending
+    });
     let (doors, limits) = (settings.limits.doors(), settings.limits.of_http());
     let mut listeners = Vec::new();
     let services = Service::ALL.map(|service| (Served::Service(service), settings.port(service)));
-    for (served, port) in services.into_iter().chain([(Served::Websites, settings.web_port)]) {
+    let others = [(Served::Websites, settings.web_port), (Served::Issuer, settings.dev_token_port)];
+    for (served, port) in services.into_iter().chain(others) {
         if let Port::On(port) = port {
             let address = (settings.host, port).into();
             let listener = Listener::bind(served, address, acceptor.clone(), app.clone(), doors.clone(), limits);
             listeners.push(listener.await.map_err(|error| error.to_string())?);
         }
     }
+    if let Some(listener) = listeners.iter().find(|listener| listener.served() == Served::Issuer) {
+        let address = listener.address().map_err(|error| format!("cannot tell where it listens: {error}"))?;
+        app.set_issuer(Issuer::new(address, acceptor.is_some(), shell.ids.next())?);
+        tracing::warn!(%address, "every program on this machine gets a token here that is trusted: for development alone");
+    }
+    app.set_tokens(trusted(settings.tokens.clone(), &app)?);
     let peers = peers::join(&settings, &storage, &app).await?;
     let smb = match settings.smb_port {
         Port::On(port) => Some(listen_smb(&settings, port, &accounts, app.clone(), doors.clone()).await?),
@@ -188,7 +200,7 @@ async fn serve(mut settings: Settings, line: CommandLine) -> Result<(), String> 
     };
     let listening = listeners.iter().filter_map(|listener| match listener.served() {
         Served::Service(service) => Some(listener.address().map(|address| (service, address))),
-        Served::Websites | Served::Peers => None,
+        Served::Websites | Served::Peers | Served::Issuer => None,
     });
     let listening: std::io::Result<Vec<_>> = listening.collect();
     app.set_listening(listening.map_err(|error| format!("cannot tell where it listens: {error}"))?);
@@ -199,7 +211,7 @@ async fn serve(mut settings: Settings, line: CommandLine) -> Result<(), String> 
     let listen = |kind| signal(kind).map_err(|error| format!("cannot wait for signals: {error}"));
     let mut hangup = listen(SignalKind::hangup())?;
     let (mut terminate, mut interrupt) = (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
-    announce::announce(&settings, &accounts, &listeners, smb.as_ref(), console.as_ref())
+    announce::announce(&settings, &app, &accounts, &listeners, smb.as_ref(), console.as_ref())
         .map_err(|error| format!("cannot print: {error}"))?;
 
     // The console is seen until everything else is done.
@@ -215,11 +227,17 @@ async fn serve(mut settings: Settings, line: CommandLine) -> Result<(), String> 
         tokio::spawn(http::copies::run(app.clone())),
         tokio::spawn(http::events::run(app.clone())),
     ];
+    let mut daily = tokio::time::interval(Duration::from_secs(24 * 60 * 60));
     loop {
         tokio::select! {
             _ = terminate.recv() => break,
             _ = interrupt.recv() => break,
-            _ = hangup.recv() => read_credentials_again(&app, &line, &kept).await,
+            _ = hangup.recv() => read_credentials_again(&app, tls.as_ref(), &line, &kept).await,
+            _ = daily.tick() => {
+                if let (Some(tls), Some(auto @ TlsSettings::Auto(_))) = (&tls, &settings.tls) {
+                    show_certificate(tls, auto, app.shell.clock.now());
+                }
+            }
         }
     }
     tracing::info!("stopping: finishing the requests under way");
@@ -236,8 +254,18 @@ async fn serve(mut settings: Settings, line: CommandLine) -> Result<(), String> 
         task.abort();
         let _ = task.await; // it was told to stop
     }
+    if let Some(traces) = traces {
+        traces.finish().await;
+    }
     drop((app, shell, kept));
     storage.close().await
+}
+
+/// Whose tokens are trusted: those that the file says, and the development issuer's, if there is one.
+fn trusted(tokens: Option<Tokens>, app: &App) -> Result<Option<Tokens>, String> {
+    let Some(issuer) = app.issuer() else { return Ok(tokens) };
+    let tokens = tokens.unwrap_or_else(|| Tokens::of_nobody(Vec::new(), Vec::new(), None));
+    tokens.and_of(issuer).map(Some).map_err(|error| error.to_string())
 }
 
 /// From the command line, the file and the directory, or from the cluster.
@@ -304,11 +332,21 @@ async fn listen_smb(
     })
 }
 
-/// SIGHUP: accounts, their keys, whose bearer tokens are trusted, what may be copied from outside and who is told of blobs, as the file says now. Anything else in it holds from the next start;
-/// a file that cannot be used changes nothing.
-async fn read_credentials_again(app: &App, line: &CommandLine, kept: &accounts::directory::Kept) {
+/// From here on new connections are shown what the files hold now, or what was made in time; a certificate that cannot be used changes nothing.
+fn show_certificate(tls: &Tls, settings: &TlsSettings, now: Timestamp) {
+    match tls.replace(settings, now) {
+        Ok(true) => tracing::info!("new connections get the new certificate"),
+        Ok(false) => tracing::debug!("the certificate is the same"),
+        Err(error) => tracing::error!(%error, "the certificate stays as it is"),
+    }
+}
+
+/// SIGHUP: accounts, their keys, the certificate, whose bearer tokens are trusted, what may be copied from outside and who is told of blobs, as
+/// the file says now. Anything else in it holds from the next start; a file that cannot be used changes nothing.
+async fn read_credentials_again(app: &App, tls: Option<&Tls>, line: &CommandLine, kept: &accounts::directory::Kept) {
     let reading = async {
         let Asked::Serve(settings) = Asked::gather(line.clone())? else { return Err("it serves no more".to_string()) };
+        let tokens = trusted(settings.tokens.clone(), app)?;
         let before = kept.configure(&settings);
         let reading = async {
             let accounts = accounts_to_serve(&settings, &app.shell, kept).await?;
@@ -324,14 +362,19 @@ async fn read_credentials_again(app: &App, line: &CommandLine, kept: &accounts::
             kept.put_back(before);
             return Err(error);
         }
+        app.set_tokens(tokens);
         Ok::<_, String>(settings)
     };
     match reading.await {
         Ok(settings) => {
             tracing::info!(accounts = app.accounts().len(), "accounts and keys were read again");
-            app.set_tokens(settings.tokens);
             app.set_copy_sources(settings.copy_sources);
             app.set_subscriptions(settings.events);
+            match (tls, &settings.tls) {
+                (Some(tls), Some(settings)) => show_certificate(tls, settings, app.shell.clock.now()),
+                (None, None) => {}
+                _ => tracing::warn!("https is spoken or not from the start: that changes with the next one"),
+            }
         }
         Err(error) => tracing::error!(%error, "accounts and keys stay as they are"),
     }

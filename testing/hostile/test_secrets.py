@@ -51,13 +51,13 @@ class Watched:
 
 @pytest.fixture(params=["file", "environment"])
 def watched(start, request, tmp_path):
-    """The keys come from a file, or from the environment: both are this user's own."""
+    """The keys come from a file, or from the environment: both are this user's own. It talks in text, and in JSON."""
     tokens = issuer.configuration(tmp_path, [issuer.Issuer()], [])
     if request.param == "file":
         tokens.write_text(tokens.read_text() + f'\n[account.{ACCOUNT}]\nkeys = {KEYS}\n')
     extra = ["--log", "trace", "--config", tokens]
     if request.param == "environment":
-        return Watched(start(*extra, environment={"LAZULI_ACCOUNT": ":".join([ACCOUNT, *KEYS])}))
+        return Watched(start(*extra, environment={"LAZULI_ACCOUNT": ":".join([ACCOUNT, *KEYS]), "LAZULI_LOG_FORMAT": "json"}))
     return Watched(start(*extra))
 
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use contract::{ApiVersion, ErrorCode, Refusal, Service};
 use engine::BoxFuture;
+use env::Id;
 use partition::events::Subscribers;
 use partition::file::tenure;
 use partition::record::service::ServiceProperties;
@@ -19,6 +20,7 @@ use crate::cors;
 use crate::dispatch::dispatch;
 use crate::events::Subscriptions;
 use crate::forward;
+use crate::issuer::Issuer;
 use crate::observe::Observer;
 use crate::peers::{self, Client, Peers};
 use crate::query::Query;
@@ -28,6 +30,7 @@ use crate::route::route;
 use crate::settings::Settings;
 use crate::source::allow::AllowList;
 use crate::tokens::Tokens;
+use crate::trace::{self, Tracer};
 use crate::website;
 use crate::wire::{Body, Head, HeadError, Response};
 
@@ -59,6 +62,10 @@ pub struct App {
     subscriptions: RwLock<Arc<Subscriptions>>,
     /// Where this server is reached, so that it knows itself in a copy's source.
     listening: RwLock<Arc<[(Service, SocketAddr)]>>,
+    /// Where tokens for development are had, if that was asked for.
+    issuer: OnceLock<Issuer>,
+    /// Who follows traces; not set where nobody does.
+    tracer: OnceLock<Arc<dyn Tracer>>,
     /// The other gateways; not set where there are none.
     peers: OnceLock<Arc<Peers>>,
     /// Who hears of every answer; not set where nobody looks.
@@ -80,6 +87,8 @@ impl App {
             copies: Copies::default(),
             subscriptions: RwLock::default(),
             listening: RwLock::default(),
+            issuer: OnceLock::new(),
+            tracer: OnceLock::new(),
             peers: OnceLock::new(),
             observer: OnceLock::new(),
             is_path_style_only: OnceLock::new(),
@@ -114,12 +123,12 @@ impl App {
     }
 
     /// Nobody is let in by accounts that may be out of date.
-    async fn freshen_accounts(&self) -> Result<(), Refusal> {
+    async fn freshen_accounts(&self, request: Id) -> Result<(), Refusal> {
         if !self.are_accounts_stale() {
             return Ok(());
         }
         self.read_accounts_again().await.map_err(|error| {
-            tracing::error!(%error, "accounts may be out of date and cannot be read: refusing requests");
+            tracing::error!(%request, %error, "accounts may be out of date and cannot be read: refusing requests");
             ErrorCode::ServerBusy.into()
         })
     }
@@ -130,6 +139,25 @@ impl App {
 
     pub(crate) fn tokens(&self) -> Option<Arc<Tokens>> {
         self.tokens.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Set once, before anybody asks it for a token. Whether its tokens are trusted is another matter.
+    pub fn set_issuer(&self, issuer: Issuer) -> &Issuer {
+        self.issuer.get_or_init(|| issuer)
+    }
+
+    pub fn issuer(&self) -> Option<&Issuer> {
+        self.issuer.get()
+    }
+
+    /// Set once, before anybody is served.
+    pub fn set_tracer(&self, tracer: Arc<dyn Tracer>) {
+        let _ = self.tracer.set(tracer); // the first one stays
+        self.shell.tell_stages(Arc::new(trace::PartitionStages));
+    }
+
+    pub(crate) fn tracer(&self) -> Option<&dyn Tracer> {
+        self.tracer.get().map(Arc::as_ref)
     }
 
     pub fn set_copy_sources(&self, allow: AllowList) {
@@ -240,7 +268,7 @@ impl App {
         body: &mut Body<'_>,
     ) -> Response {
         let (service, id, now) = (context.service, context.id, context.now);
-        if let Err(refusal) = self.freshen_accounts().await {
+        if let Err(refusal) = self.freshen_accounts(id).await {
             return context.refusal(refusal);
         }
 
@@ -276,6 +304,14 @@ impl App {
         response
     }
 
+    /// What was asked of the development issuer.
+    pub async fn issue(&self, head: &Head, body: &mut Body<'_>) -> Response {
+        match &self.issuer() {
+            Some(issuer) => issuer.answer(head, body, self.shell.clock.now()).await,
+            None => self.busy(Service::Blob, head),
+        }
+    }
+
     /// A visit to a website on the port of websites.
     pub async fn visit(&self, client: IpAddr, tls: bool, head: &Head) -> Response {
         website::answer(self, website::named(self, head), client, tls, head).await
@@ -306,6 +342,7 @@ impl App {
         context.version = Some(request.version);
         let row = route(request)?;
         context.operation = Some(row.id);
+        trace::is(row.id, request.account.name.as_str());
         let grant = auth::authorize(&self.shell, tokens, request, row, &credential).await?;
         body.bytes_max = row.body_bytes_max;
         if self.peers().is_some()

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use contract::Service;
 use door::Door;
+use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -15,6 +16,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use crate::app::App;
+use crate::trace;
 use crate::wire::{self, Body, Connection, Head, HeadError, Limits, Response};
 
 /// What a socket is for.
@@ -25,6 +27,8 @@ pub enum Served {
     Websites,
     /// What other gateways pass on.
     Peers,
+    /// Tokens for development. Managed identities are asked without TLS and directories with it, so it speaks both.
+    Issuer,
 }
 
 impl Served {
@@ -33,6 +37,7 @@ impl Served {
             Served::Service(service) => service.name(),
             Served::Websites => "web",
             Served::Peers => "peer",
+            Served::Issuer => "dev-token",
         }
     }
 }
@@ -202,14 +207,30 @@ async fn converse(
     draining: watch::Receiver<bool>,
 ) -> io::Result<()> {
     stream.set_nodelay(true)?;
+    let acceptor = match acceptor {
+        Some(_) if connection.may_lack_tls() && !speaks_tls(&stream, limits).await? => None,
+        acceptor => acceptor,
+    };
     match acceptor {
         None => wire::serve(&mut stream, connection, limits, draining).await,
         Some(acceptor) => {
             let accepting = timeout(limits.head, acceptor.accept(stream));
             let mut stream = accepting.await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
-            wire::serve(&mut stream, connection, limits, draining).await
+            let served = wire::serve(&mut stream, connection, limits, draining).await;
+            // The end is said, so that nobody takes it for a cut; to whoever is still there.
+            let _ = timeout(Duration::from_secs(1), stream.shutdown()).await;
+            served
         }
     }
+}
+
+/// The first byte tells: no method begins with that of a handshake.
+async fn speaks_tls(stream: &TcpStream, limits: &Limits) -> io::Result<bool> {
+    const HANDSHAKE: u8 = 22;
+    let mut first = [0];
+    let peeking = timeout(limits.head, stream.peek(&mut first));
+    peeking.await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+    Ok(first == [HANDSHAKE])
 }
 
 async fn turn_away(mut stream: TcpStream, limits: Limits) {
@@ -239,8 +260,20 @@ impl ServiceConnection {
     fn service(&self) -> Service {
         match self.served {
             Served::Service(service) => service,
-            Served::Websites => Service::Blob,
+            Served::Websites | Served::Issuer => Service::Blob,
             Served::Peers => Service::File,
+        }
+    }
+}
+
+impl ServiceConnection {
+    async fn answer_entered(&self, head: &Head, body: &mut Body<'_>) -> Response {
+        match self.served {
+            Served::Service(service) => self.app.answer(service, self.client, self.tls, head, body).await,
+            // Apart, so that what a service's answer is made in is no larger than that needs.
+            Served::Websites => Box::pin(self.app.visit(self.client, self.tls, head)).await,
+            Served::Peers => Box::pin(self.app.answer_peer(head, body)).await,
+            Served::Issuer => Box::pin(self.app.issue(head, body)).await,
         }
     }
 }
@@ -251,22 +284,31 @@ impl Connection for ServiceConnection {
         let _entered = match self.requests.as_ref().map(|door| door.enter(self.client)).transpose() {
             Ok(entered) => entered,
             Err(full) => {
+                let refusal = self.app.busy(self.service(), head);
                 if full.is_news {
-                    tracing::warn!(client = %self.client, "refused a request: as many as allowed are under way");
+                    let request = refusal.request_id();
+                    tracing::warn!(request, client = %self.client, "refused a request: as many as allowed are under way");
                 }
-                return self.app.busy(self.service(), head);
+                return refusal;
             }
         };
-        match self.served {
-            Served::Service(service) => self.app.answer(service, self.client, self.tls, head, body).await,
-            // Apart, so that what a service's answer is made in is no larger than that needs.
-            Served::Websites => Box::pin(self.app.visit(self.client, self.tls, head)).await,
-            Served::Peers => Box::pin(self.app.answer_peer(head, body)).await,
+        match self.app.tracer() {
+            Some(tracer) if self.served != Served::Issuer => {
+                let client = trace::Client { service: self.service(), address: self.client, tls: self.tls };
+                let shell = &self.app.shell;
+                let answering = self.answer_entered(head, body);
+                Box::pin(trace::follow(tracer, (&shell.clock, shell.ids.as_ref()), client, head, answering)).await
+            }
+            _ => self.answer_entered(head, body).await,
         }
     }
 
     fn refuse(&self, error: HeadError) -> Response {
         self.app.refuse(self.service(), error)
+    }
+
+    fn may_lack_tls(&self) -> bool {
+        self.served == Served::Issuer
     }
 
     fn panicked(&self, head: &Head) -> Response {

@@ -9,10 +9,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use contract::Service;
 use contract::operations::Operation;
-use contract::roles::Role;
+use contract::roles::{ROLES, Role};
 use env::Timestamp;
 use ring::signature::{self, RsaParameters, RsaPublicKeyComponents, UnparsedPublicKey};
 use serde_json::{Map, Value};
+
+use crate::issuer::Issuer;
 
 /// How far the clocks of issuer and server may be apart.
 const SKEW_SECONDS: u64 = 300;
@@ -28,7 +30,7 @@ pub struct Tokens {
     keys: Vec<SigningKey>,
     assignments: Vec<Assignment>,
     /// Where clients are told to get a token.
-    authority: String,
+    authority: Option<String>,
 }
 
 /// Who has which role, and where.
@@ -83,13 +85,28 @@ impl Tokens {
         if issuers.is_empty() {
             return Err(TokensError("no issuer is named, so no token could ever be right".into()));
         }
+        Ok(Tokens { issuers, keys: read_keys(keys)?, ..Tokens::of_nobody(audiences, assignments, authority) })
+    }
+
+    /// Nobody's are trusted yet.
+    pub fn of_nobody(audiences: Vec<String>, assignments: Vec<Assignment>, authority: Option<String>) -> Tokens {
         let audiences = match audiences.is_empty() {
             true => AUDIENCES.map(String::from).to_vec(),
             false => audiences,
         };
-        let keys = read_keys(keys)?;
-        let authority = authority.unwrap_or_else(|| DEFAULT_AUTHORITY.into());
-        Ok(Tokens { issuers, audiences, keys, assignments, authority })
+        Tokens { issuers: Vec::new(), audiences, keys: Vec::new(), assignments, authority }
+    }
+
+    /// Those of the development issuer, too. Where nobody was given a role, everybody has every role.
+    pub fn and_of(mut self, issuer: &Issuer) -> Result<Tokens, TokensError> {
+        self.issuers.push(issuer.name());
+        self.keys.extend(read_keys(&issuer.keys())?);
+        self.authority.get_or_insert_with(|| issuer.authority());
+        if self.assignments.is_empty() {
+            let everybody = |role| Assignment { principal: "*".into(), role, account: None, within: None };
+            self.assignments = ROLES.iter().map(everybody).collect();
+        }
+        Ok(self)
     }
 
     /// Whom the token names, or why it is not valid.
@@ -162,7 +179,7 @@ impl Tokens {
     }
 
     pub fn challenge(tokens: Option<&Tokens>) -> String {
-        let authority = tokens.map_or(DEFAULT_AUTHORITY, |tokens| &tokens.authority);
+        let authority = tokens.and_then(|tokens| tokens.authority.as_deref()).unwrap_or(DEFAULT_AUTHORITY);
         let authority = authority.trim_end_matches('/');
         format!("Bearer authorization_uri={authority}/oauth2/authorize resource_id=https://storage.azure.com")
     }

@@ -27,6 +27,10 @@ pub fn effective(matches: &ArgMatches, settings: &Settings, written: &Written) -
                 }
             }
             _ if means_nothing(&setting.name, settings) => {}
+            "otlp-endpoint" if is_of_opentelemetry(&setting, matches, settings, written) => {
+                let url = settings.otlp.as_ref().map_or("", |otlp| otlp.url.as_str());
+                text.push_str(&commented(&setting.name, &written_as(&setting, url), super::otlp::ENDPOINT));
+            }
             _ => text.push_str(&line(&setting, matches, written)),
         }
     }
@@ -37,6 +41,11 @@ pub fn effective(matches: &ArgMatches, settings: &Settings, written: &Written) -
     }
     tables.push_str(&events(written));
     text + &tables
+}
+
+/// Does OpenTelemetry's own variable say where traces go?
+fn is_of_opentelemetry(setting: &Setting, matches: &ArgMatches, settings: &Settings, written: &Written) -> bool {
+    settings.otlp.is_some() && found(setting, matches, written).0.is_none() && written.value(&setting.name).is_none()
 }
 
 /// A setting of the other engine. It was not given: that would have been refused.
@@ -99,11 +108,13 @@ fn line(setting: &Setting, matches: &ArgMatches, written: &Written) -> String {
 
 /// A number where numbers are expected, and words otherwise.
 fn written_as(setting: &Setting, value: &str) -> String {
-    let counts = matches!(setting.value.as_deref(), Some("N" | "SECONDS"));
-    match value.parse::<u64>() {
-        Ok(number) if counts => number.to_string(),
-        _ => toml::Value::String(value.to_owned()).to_string(),
-    }
+    let (count, ratio) = (value.parse().ok().map(toml::Value::Integer), value.parse().ok().map(toml::Value::Float));
+    let number = match setting.value.as_deref() {
+        Some("N" | "SECONDS") => count,
+        Some("RATIO") => ratio,
+        _ => None,
+    };
+    number.unwrap_or_else(|| toml::Value::String(value.to_owned())).to_string()
 }
 
 fn commented(name: &str, value: &str, source: &str) -> String {

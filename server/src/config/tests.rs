@@ -93,6 +93,21 @@ fn refused_in_words() {
         (&["--account", "abc:***"][..], "", "Base64"),
         (&["--account", "abc:a2V5", "--account", "abc:a2V5"], "", "twice"),
         (&["--tls-cert", "x"], "", "go together"),
+        (&["--tls", "auto", "--tls-cert", "x", "--tls-key", "y"], "", "one or the other"),
+        (&["--tls", "auto"], "tls-cert = \"x\"", "one or the other"),
+        (&["--tls", "off"], "tls-cert = \"x\"\ntls-key = \"y\"", "one or the other"),
+        (&["--tls-name", "h"], "", "--tls auto"),
+        (&["--tls", "auto", "--tls-name", "a b"], "", "neither a domain nor an address"),
+        (&[], "tls = \"automatic\"", "auto"),
+        (&["--log-format", "xml"], "", "json"),
+        (&[], "log-format = \"xml\"", "json"),
+        (&["--otlp-endpoint", "h"], "", "http://HOST:PORT"),
+        (&["--trace-ratio", "0.5"], "", "--otlp-endpoint"),
+        (&[], "otlp-endpoint = \"http://h\"\ntrace-ratio = 2.0", "from 0 to 1"),
+        (&["--dev-token-port", "10004", "--host", "192.0.2.1"], "", "loopback alone"),
+        (&[], "dev-token-port = 10004\nhost = \"0.0.0.0\"", "loopback alone"),
+        (&[], "[[tokens.assign]]\nprincipal = \"p\"\nrole = \"Storage Blob Data Reader\"", "`keys` is missing"),
+        (&["--dev-token-port", "1"], "[tokens]\nissuers = [\"i\"]", "`keys` is missing"),
         (&["--blob-port", "70000"], "", "65535"),
         (&["--connections-max", "0"], "", "at least 1"),
         (&[], "requests-per-address-max = 0", "at least 1"),
@@ -119,6 +134,33 @@ fn refused_in_words() {
         let error = gather(arguments, file).err().unwrap_or_default();
         assert!(error.contains(words), "{arguments:?} {file}: {error}");
     }
+}
+
+#[test]
+fn https_by_flag_and_by_file() {
+    for (arguments, file) in [(&["--tls", "auto"][..], ""), (&[], "tls = \"auto\"")] {
+        match gather(arguments, file).expect("right").tls {
+            Some(TlsSettings::Auto(auto)) => assert_eq!(auto.authority(), Path::new("lazuli-data/tls/ca.pem")),
+            other => panic!("{other:?}"),
+        }
+    }
+    let off = gather(&["--tls", "off"], "tls = \"auto\"").expect("right");
+    assert_eq!(off.tls, None);
+    let given = gather(&["--tls-cert", "a"], "tls-cert = \"c\"\ntls-key = \"k\"").expect("right").tls;
+    assert_eq!(given, Some(TlsSettings::Files(crate::tls::TlsFiles { certificate: "a".into(), key: "k".into() })));
+}
+
+#[test]
+fn logs_traces_and_tokens_for_development() {
+    let settings = gather(&[], "").expect("right");
+    assert_eq!((settings.log_format, settings.dev_token_port), (LogFormat::Auto, Port::Off));
+    let flags = ["--log-format", "json", "--otlp-endpoint", "http://h:1", "--dev-token-port", "7"];
+    let file = "log-format = \"text\"\ntrace-ratio = 0.25\ndev-token-port = 8\n[[tokens.assign]]\nprincipal = \"p\"\nrole = \"Storage Blob Data Reader\"";
+    let settings = gather(&flags, file).expect("right");
+    assert_eq!((settings.log_format, settings.dev_token_port), (LogFormat::Json, Port::On(7)));
+    let otlp = settings.otlp.expect("on");
+    assert_eq!((otlp.url.as_str(), otlp.ratio), ("http://h:1/v1/traces", 0.25));
+    assert!(settings.tokens.is_some(), "roles without an issuer of one's own");
 }
 
 #[test]
@@ -175,6 +217,8 @@ fn what_means_nothing_together_is_refused() {
         (&["--engine", "rados", "--shards", "queue=2"], "", "as a whole"),
         (&["--engine", "rados", "--shards", "box=2"], "", "none of container"),
         (&["--engine", "rocks"], "", "rados"),
+        (&["--engine", "rados", "--tls", "auto"], "", "--tls-cert and --tls-key"),
+        (&["--engine", "rados", "--dev-token-port", "0"], "", "not for the data of a cluster"),
     ] {
         let error = gather(arguments, file).err().unwrap_or_default();
         assert!(error.contains(words), "{arguments:?} {file}: {error}");

@@ -150,7 +150,9 @@ class Server:
         command += ["--smb-port", str(self.smb_port), "--console-port", str(self.console_port or "off")]
         if os.environ.get("LAZULI_TRIED"):
             command += ["--log", "debug"]
-        if self.tls:
+        if self.tls == "auto":
+            command += ["--tls", "auto"]
+        elif self.tls:
             command += ["--tls-cert", str(self.tls[0]), "--tls-key", str(self.tls[1])]
         return command + self.extra
 
@@ -174,7 +176,8 @@ class Server:
     def _start(self):
         self._ready.clear()
         started = time.monotonic()
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("LAZULI_")} | self.environment
+        # Tests read what the server says as text.
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("LAZULI_")} | {"LAZULI_LOG_FORMAT": "text"} | self.environment
         command = self.command()
         if self.memory_max_bytes:
             # The system refuses more private memory than this, and the server ends. What the allocator reserves without

@@ -124,7 +124,7 @@ async fn connect(addresses: &[SocketAddr]) -> Result<TcpStream, NotOpened> {
 }
 
 /// What the operating system trusts, read once.
-fn trust() -> Result<Arc<ClientConfig>, &'static str> {
+pub fn trust() -> Result<Arc<ClientConfig>, &'static str> {
     static TRUST: OnceLock<Option<Arc<ClientConfig>>> = OnceLock::new();
     let config = TRUST.get_or_init(|| {
         let mut roots = RootCertStore::empty();

@@ -10,6 +10,7 @@ use tokio::time::timeout;
 
 use super::head::BodyKind;
 use super::pace::Pace;
+use crate::trace;
 
 /// What a connection runs over: TCP, TLS, or a pipe in tests.
 pub trait Transport: AsyncRead + AsyncWrite + Unpin + Send {}
@@ -139,7 +140,10 @@ impl<'a> Body<'a> {
             self.state = State::Broken;
             return Err(BodyError::TooLarge { bytes_max: self.bytes_max });
         }
-        match self.advance(bytes_max).await {
+        let begun = trace::begin();
+        let advanced = self.advance(bytes_max).await;
+        trace::passed(trace::RECEIVE, begun);
+        match advanced {
             Ok(Some(bytes)) => {
                 self.taken += bytes.len() as u64;
                 if self.taken > self.bytes_max {

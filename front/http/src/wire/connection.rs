@@ -22,7 +22,7 @@ use tokio::time::{Instant, Sleep, sleep, timeout};
 use super::body::{Body, Transport};
 use super::head::{Head, HeadError};
 use super::pace::Pace;
-use super::response::{Response, ResponseBody};
+use super::response::{Response, ResponseBody, request_id};
 
 /// What a connection may cost.
 #[derive(Clone, Copy, Debug)]
@@ -58,6 +58,10 @@ pub trait Connection: Send + Sync {
     fn refuse(&self, error: HeadError) -> Response;
     /// The answer to a request whose handling panicked.
     fn panicked(&self, head: &Head) -> Response;
+    /// May a client leave TLS out where it is spoken?
+    fn may_lack_tls(&self) -> bool {
+        false
+    }
 }
 
 const READ_BYTES_FIRST: usize = 8 * 1024;
@@ -216,6 +220,7 @@ async fn write<T: Transport>(
     let mut pace = Pace::of_read(limits.stall);
     out.clear();
     response.write_head(out, keep_alive);
+    let headers = &response.headers;
     match response.body {
         ResponseBody::Empty | ResponseBody::Head { .. } => {}
         ResponseBody::Bytes(bytes) if bytes.len() <= JOINED_BYTES_MAX => out.extend_from_slice(&bytes),
@@ -225,7 +230,8 @@ async fn write<T: Transport>(
         }
         ResponseBody::Content { first, mut pieces, bytes } => {
             let damaged = |fault: engine::Fault| {
-                tracing::error!(%fault, "a download was cut off");
+                let request = request_id(headers);
+                tracing::error!(request, %fault, "a download was cut off");
                 io::Error::other("the content could not be read")
             };
             let mut left = bytes;

@@ -55,6 +55,11 @@ impl Pieces {
     }
 }
 
+/// The id of the request that an answer with these headers is for.
+pub fn request_id<'a>(headers: &'a [(Cow<'static, str>, Cow<'static, str>)]) -> &'a str {
+    headers.iter().find(|(name, _)| name == "x-ms-request-id").map_or("", |(_, id)| id)
+}
+
 impl Response {
     pub fn new(status: u16) -> Self {
         let reason = match status {
@@ -73,6 +78,11 @@ impl Response {
     /// Another gateway's answer, but for its headers.
     pub fn relayed(status: u16, reason: String, body: ResponseBody) -> Self {
         Response { reason: reason.into(), body, is_relayed: true, ..Response::new(status) }
+    }
+
+    /// The id of the request that it answers, for the log.
+    pub fn request_id(&self) -> &str {
+        request_id(&self.headers)
     }
 
     pub fn header(&mut self, name: impl Into<Cow<'static, str>>, value: impl Into<Cow<'static, str>>) -> &mut Self {
