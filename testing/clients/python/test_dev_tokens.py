@@ -72,14 +72,14 @@ def test_every_service_for_a_managed_identity(start, environment, kind):
     environment(server, "IDENTITY_")
     credential = kind()
     by = dict(credential=credential, retry_total=0)
-    BlobServiceClient(server.endpoint, **by).create_container("c").upload_blob("b", b"1")
-    queue = QueueServiceClient(server.endpoint_of("queue"), **by).create_queue("q")
+    BlobServiceClient(server.endpoint, **by).create_container("box").upload_blob("b", b"1")
+    queue = QueueServiceClient(server.endpoint_of("queue"), **by).create_queue("jobs")
     queue.send_message("m")
     assert [message.content for message in queue.receive_messages()] == ["m"]
-    table = TableServiceClient(server.endpoint_of("table"), audience="https://storage.azure.com", **by).create_table("t")
+    table = TableServiceClient(server.endpoint_of("table"), audience="https://storage.azure.com", **by).create_table("things")
     table.create_entity(dict(PartitionKey="p", RowKey="r"))
     shares = ShareServiceClient(server.endpoint_of("file"), token_intent="backup", **by)
-    shares.create_share("s").get_file_client("f").upload_file(b"1")
+    shares.create_share("share").get_file_client("f").upload_file(b"1")
 
 
 @pytest.mark.parametrize("kind", [DefaultAzureCredential, EnvironmentCredential])
@@ -87,7 +87,7 @@ def test_a_service_principal_of_the_environment(start, environment, kind):
     server = started(start)
     environment(server, "AZURE_")
     service = BlobServiceClient(server.endpoint, credential=kind(), retry_total=0)
-    service.create_container("c").upload_blob("b", b"1")
+    service.create_container("box").upload_blob("b", b"1")
     now = datetime.now(timezone.utc)
     assert service.get_user_delegation_key(now, now + timedelta(hours=1)).signed_oid == CLIENT
 
@@ -102,7 +102,8 @@ def test_a_service_principal_of_the_code(start, environment):
 
 
 async def upload(server):
-    async with AsyncDefaultAzureCredential() as credential, AsyncBlobServiceClient(server.endpoint, credential=credential) as service:
+    async with AsyncDefaultAzureCredential() as credential, AsyncBlobServiceClient(
+            server.endpoint, credential=credential, connection_verify=server.ca) as service:
         container = await service.create_container("async")
         await container.upload_blob("b", b"1")
         return await (await container.download_blob("b")).readall()
@@ -120,14 +121,14 @@ def test_roles_that_are_assigned_are_all_there_are(start, environment, tmp_path,
     config.write_text(f'[[tokens.assign]]\nprincipal = "{CLIENT}"\nrole = "Storage Blob Data Reader"\n')
     server = started(start, "--config", str(config))
     servers_own = BlobServiceClient(server.endpoint, credential=servers.KEY, connection_verify=server.ca)
-    servers_own.create_container("c").upload_blob("b", b"1")
+    servers_own.create_container("box").upload_blob("b", b"1")
     environment(server, "IDENTITY_")
     reader = BlobServiceClient(server.endpoint, credential=ManagedIdentityCredential(client_id=CLIENT), retry_total=0)
-    assert reader.get_blob_client("c", "b").download_blob().readall() == b"1"
+    assert reader.get_blob_client("box", "b").download_blob().readall() == b"1"
     with refused(403, "AuthorizationPermissionMismatch"):
-        reader.get_blob_client("c", "b").upload_blob(b"2", overwrite=True)
+        reader.get_blob_client("box", "b").upload_blob(b"2", overwrite=True)
     with refused(403, "AuthorizationPermissionMismatch"):
-        BlobServiceClient(server.endpoint, credential=ManagedIdentityCredential(), retry_total=0).get_blob_client("c", "b").download_blob()
+        BlobServiceClient(server.endpoint, credential=ManagedIdentityCredential(), retry_total=0).get_blob_client("box", "b").download_blob()
 
 
 def test_a_token_for_somebody_else_and_one_of_another_run(start, environment):

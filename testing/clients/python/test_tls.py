@@ -80,7 +80,7 @@ def test_curl(start):
     url = f"https://localhost:{server.port}/{ACCOUNT}?comp=list"
     environment = {name: value for name, value in os.environ.items() if "proxy" not in name.lower()}
     ask = lambda *more: subprocess.run(["curl", "-sS", "-o", "/dev/null", "-w", "%{http_code}", *more, url], capture_output=True, text=True, env=environment)
-    assert ask("--cacert", str(ca_of(server))).stdout == "403"
+    assert ask("--cacert", str(ca_of(server))).stdout == "404", "strangers are told of nothing"
     refused = ask()
     assert refused.returncode == 60, refused
 
@@ -188,13 +188,13 @@ def test_the_signal_to_stop_lets_an_upload_finish(start):
     server = start(tls="auto")
     ca = ca_of(server)
     service = BlobServiceClient(server.endpoint, credential=KEY, connection_verify=str(ca), retry_total=0)
-    service.create_container("c")
+    service.create_container("box")
     idle = connect(server.port, ca)
     stream = connect(server.port, ca)
     body = b"x" * 300_000
-    path = f"/{ACCOUNT}/c/late"
+    path = f"/{ACCOUNT}/box/late"
     soon = datetime.now(timezone.utc) + timedelta(hours=1)
-    sas = generate_container_sas(ACCOUNT, "c", KEY, permission=ContainerSasPermissions(write=True), expiry=soon)
+    sas = generate_container_sas(ACCOUNT, "box", KEY, permission=ContainerSasPermissions(write=True), expiry=soon)
     head = f"PUT {path}?{sas} HTTP/1.1\r\nHost: localhost\r\nx-ms-version: 2023-11-03\r\nx-ms-blob-type: BlockBlob\r\nContent-Length: {len(body)}\r\n\r\n"
     stream.sendall(head.encode() + body[:1000])
     time.sleep(0.3)
@@ -210,4 +210,4 @@ def test_the_signal_to_stop_lets_an_upload_finish(start):
     assert answer.startswith(b"HTTP/1.1 201 "), answer
     assert server.process.wait(30) == 0
     server.start()
-    assert service.get_blob_client("c", "late").download_blob().readall() == body
+    assert service.get_blob_client("box", "late").download_blob().readall() == body
