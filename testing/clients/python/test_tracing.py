@@ -205,6 +205,7 @@ def test_lines_of_json(start, tmp_path):
 
 def command(tmp_path, *extra):
     ports = [word for service in [*servers.SERVICES, "smb"] for word in (f"--{service}-port", "0")]
+    ports += ["--console-port", "off"]
     return [servers.binary(), "serve", "--data", str(tmp_path / "data"), *ports, *extra]
 
 
