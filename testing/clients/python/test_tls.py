@@ -1,6 +1,7 @@
 """`--tls auto`, certificates that are replaced while connections are open, and the signal to stop under TLS."""
 
 import http.client
+import json
 import os
 import shutil
 import signal
@@ -83,6 +84,21 @@ def test_curl(start):
     assert ask("--cacert", str(ca_of(server))).stdout == "404", "strangers are told of nothing"
     refused = ask()
     assert refused.returncode == 60, refused
+
+
+def test_the_console_speaks_it_as_well(start):
+    server = start(tls="auto", console=True)
+    assert f"console   {server.console}/" in "".join(server.output)
+    connection = http.client.HTTPSConnection("localhost", server.console_port, context=ssl.create_default_context(cafile=ca_of(server)), timeout=20)
+    connection.request("GET", "/readyz")
+    answer = connection.getresponse()
+    assert (answer.status, answer.read().strip()) == (200, b"ready")
+    headers = {"x-lazuli-console": "1", "Content-Type": "application/json"}
+    connection.request("POST", "/api/sign-in", json.dumps({"account": ACCOUNT, "key": KEY}), headers)
+    answer = connection.getresponse()
+    assert answer.status == 200 and "; Secure" in answer.getheader("Set-Cookie")
+    assert json.loads(answer.read())["endpoints"]["blob"] == server.endpoint
+    connection.close()
 
 
 def test_the_authority_stays(start):
