@@ -24,8 +24,8 @@ const SHOWN: [(&str, &[&str]); 4] = [
             "tls-key",
         ],
     ),
-    ("Who may come in", &["account", "copy-source"]),
-    ("The program", &["config", "log", "help"]),
+    ("Who may come in", &["account", "dev-token-port", "copy-source"]),
+    ("The program", &["config", "log", "log-format", "otlp-endpoint", "help"]),
 ];
 
 const MORE: &str = "\

@@ -7,7 +7,7 @@ use crate::otlp::{OtlpSettings, Secret};
 
 #[derive(Args, Clone, Debug, Default)]
 pub(super) struct OtlpFlags {
-    /// The OpenTelemetry collector that gets traces of requests [default: none]
+    /// The OpenTelemetry collector that gets traces [default: none]
     ///
     /// OTLP over HTTP, as http://localhost:4318. OpenTelemetry's own variable OTEL_EXPORTER_OTLP_ENDPOINT is looked at as well, unless
     /// this is `off` (docs/tracing.md).

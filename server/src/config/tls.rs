@@ -11,9 +11,9 @@ use crate::tls::{AutoTls, TlsFiles, TlsSettings};
 
 #[derive(Args, Clone, Debug, Default)]
 pub(super) struct TlsFlags {
-    /// Whether https is spoken with a certificate made here: auto or off [default: off]
+    /// Https with a certificate that is made here: auto or off [default: off]
     ///
-    /// `auto`: a development CA that is kept in the data directory makes it (docs/tls.md). For one of your own say --tls-cert and --tls-key.
+    /// `auto`: a development CA makes it, which is kept in the data directory (docs/tls.md). For one of your own say --tls-cert and --tls-key.
     #[arg(long, value_name = "WHICH", env = "LAZULI_TLS")]
     tls: Option<TlsFlag>,
     /// A domain or address, beside those of this machine, that the certificate of --tls auto is for [default: none]

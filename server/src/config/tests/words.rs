@@ -199,6 +199,8 @@ fn what_holds_and_where_it_comes_from() {
         ("copy-source = [\"i:1\", \"h\"]", "# command line, lazuli.toml:2"),
         ("allow-published-key-on-network = false", "# default"),
         ("# tls-cert = none", "# default"),
+        ("tls = \"off\"", "# default"),
+        ("# trace-ratio = 1, all of them", "# default"),
         ("keys = [\"...\", \"...\"]", "# command line"),
         ("keys = [\"...\"] ", "# lazuli.toml:4"),
         ("versioning = true", "# lazuli.toml:5"),
@@ -218,9 +220,13 @@ fn what_holds_and_where_it_comes_from() {
 /// What is printed can be given back, but for keys.
 #[test]
 fn what_is_printed_is_a_file() {
-    for arguments in
-        [&[][..], &["--blob-port", "7", "--log", "warn", "--data", "9"], &["--engine", "rados", "--shards", "table=3"]]
-    {
+    for arguments in [
+        &[][..],
+        &["--blob-port", "7", "--log", "warn", "--data", "9"],
+        &["--engine", "rados", "--shards", "table=3"],
+        &["--tls", "auto", "--tls-name", "a.test,b.test", "--dev-token-port", "0", "--log-format", "json"],
+        &["--otlp-endpoint", "http://h:4318", "--trace-ratio", ".5"],
+    ] {
         let text = shown(arguments, "");
         let text = text.split("\n[account").next().unwrap_or_default();
         let (there, again) = (
