@@ -4,6 +4,7 @@ import struct
 
 import pytest
 from smbprotocol.change_notify import ChangeNotifyFlags, CompletionFilter, FileAction, FileSystemWatcher
+from smbprotocol.exceptions import DeletePending
 from smbprotocol.open import QueryDirectoryFlags, SMB2QueryDirectoryRequest, SMB2QueryDirectoryResponse
 
 import smb
@@ -141,3 +142,18 @@ def test_what_is_told_of_a_directory(share, client):
             file.rename("d/other")
         told = watcher.wait()
         assert [one["file_name"].get_value() for one in told] == ["d\\smb", "d\\other"]
+
+
+def test_a_directory_that_is_to_go_is_not_watched(share, client):
+    """Also by whoever asks only when it is known already; who takes it back is told of changes again."""
+    with client.directory("going", smb.EVERYTHING, disposition=smb.CREATE) as held, client.directory("going") as other:
+        held.mark_for_deletion()
+        watcher = FileSystemWatcher(other.open)
+        watcher.start(CompletionFilter.FILE_NOTIFY_CHANGE_FILE_NAME, flags=ChangeNotifyFlags.NONE)
+        with pytest.raises(DeletePending):
+            watcher.wait()
+        held.mark_for_deletion(False)
+        watcher = FileSystemWatcher(other.open)
+        watcher.start(CompletionFilter.FILE_NOTIFY_CHANGE_FILE_NAME, flags=ChangeNotifyFlags.NONE)
+        client.make("going/file")
+        assert [one["file_name"].get_value() for one in watcher.wait()] == ["file"]

@@ -51,8 +51,6 @@ struct Changes {
     waiting: VecDeque<Change>,
     /// More than could be kept.
     is_lost: bool,
-    /// The directory is gone.
-    is_over: bool,
     /// Those who wait, by their message ids: the first is told first.
     waiters: BTreeSet<u64>,
 }
@@ -85,15 +83,15 @@ impl Watch {
         self.changed.notify_waiters();
     }
 
-    /// What there is to tell a request whose turn it is, if there is something.
-    pub fn take(&self, message_id: u64, bytes_max: usize) -> Option<Told> {
+    /// What there is to tell a request whose turn it is, if there is something. Where the directory is going away, nobody waits any longer.
+    pub fn take(&self, message_id: u64, bytes_max: usize, is_going: bool) -> Option<Told> {
         let bytes_max = bytes_max.min(self.bytes_max);
         let mut changes = lock(&self.changes);
-        if changes.waiters.first().is_some_and(|first| *first != message_id) && !changes.is_over {
+        if changes.waiters.first().is_some_and(|first| *first != message_id) && !is_going {
             return None;
         }
         if changes.waiting.is_empty() && !changes.is_lost {
-            return changes.is_over.then_some(Told::Over);
+            return is_going.then_some(Told::Over);
         }
         let waiting = std::mem::take(&mut changes.waiting);
         let is_lost = std::mem::take(&mut changes.is_lost);
@@ -215,11 +213,10 @@ impl Watches {
         }
     }
 
-    /// A directory is gone: nothing will happen in it.
-    pub fn ended(&self, share: &GroupId, file: FileId) {
+    /// A directory is to be deleted: whoever watches it looks, and sees that.
+    pub fn wake(&self, share: &GroupId, file: FileId) {
         let shares = lock(&self.0);
         for watch in shares.get(share).into_iter().flatten().filter(|watch| watch.file == file) {
-            lock(&watch.changes).is_over = true;
             watch.changed.notify_waiters();
         }
     }
@@ -262,14 +259,15 @@ mod tests {
     #[test]
     fn what_cannot_be_kept_or_told_is_to_be_looked_for() {
         let watch = watch("", false);
-        assert_eq!(watch.take(1, 1000), None);
+        assert_eq!(watch.take(1, 1000, false), None);
+        assert_eq!(watch.take(1, 1000, true), Some(Told::Over));
         watch.hear(filter::FILE_NAME, [("a", action::ADDED)]);
         watch.hear(filter::ATTRIBUTES, [("b", action::MODIFIED)]);
-        let Some(Told::Changes(bytes)) = watch.take(1, 1000) else { panic!("one change") };
+        let Some(Told::Changes(bytes)) = watch.take(1, 1000, true) else { panic!("one change") };
         assert_eq!(bytes.len(), 14, "of which one was asked for");
         watch.hear(filter::FILE_NAME, [("long name", action::ADDED)]);
-        assert_eq!(watch.take(1, 8), Some(Told::LookAgain));
+        assert_eq!(watch.take(1, 8, false), Some(Told::LookAgain));
         (0..=CHANGES_MAX).for_each(|n| watch.hear(filter::FILE_NAME, [(n.to_string().as_str(), action::ADDED)]));
-        assert_eq!(watch.take(1, usize::MAX), Some(Told::LookAgain));
+        assert_eq!(watch.take(1, usize::MAX, false), Some(Told::LookAgain));
     }
 }

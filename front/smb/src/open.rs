@@ -298,12 +298,11 @@ impl Open {
         }
         if !is_removed && shell.open_files.is_delete_pending(share.group(), self.file) {
             // Others have it open, and it will not be for long.
-            server.watches.ended(share.group(), self.file);
+            server.watches.wake(share.group(), self.file);
         }
         if is_removed {
             let what = if self.is_directory { filter::DIRECTORY_NAME } else { filter::FILE_NAME };
             server.watches.tell(share.group(), &path, action::REMOVED, what);
-            server.watches.ended(share.group(), self.file);
         }
         Ok(())
     }

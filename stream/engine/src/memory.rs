@@ -48,6 +48,7 @@ struct State {
     holders: HashMap<u128, usize>,
     extents_made: u128,
     /// How many processes share it.
+    #[cfg(feature = "suite")]
     processes: u64,
 }
 

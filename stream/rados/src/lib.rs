@@ -109,12 +109,13 @@ impl Rados {
         ids: &dyn Ids,
         options: Options,
     ) -> Result<Arc<Rados>, Fault> {
+        let starts = hlc::count_start(objects.as_ref(), options.deadline).await?;
         let core = Arc::new(Core {
             objects,
             clock,
             options,
             process: ids.next().0 as u64,
-            hlc: hlc::Hlc::default(),
+            hlc: hlc::Hlc::new(starts),
             memo: memo::Memo::default(),
             known: groups::Known::default(),
             alive: alive::Alive::default(),

@@ -189,7 +189,7 @@ async fn disposition(server: &Server, open: &Open, is_wanted: bool, ignores_read
         }
     }
     if is_wanted && open.is_directory {
-        server.watches.ended(share.group(), open.file);
+        server.watches.wake(share.group(), open.file);
     }
     Ok(())
 }

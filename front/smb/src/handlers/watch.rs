@@ -35,7 +35,8 @@ pub async fn notify(request: &Request) -> Result<Reply, Status> {
             let mut changed = std::pin::pin!(watch.changed.notified());
             // From here on nothing is missed.
             changed.as_mut().enable();
-            if let Some(told) = watch.take(message_id, asked.output_max as usize) {
+            let is_going = server.shell.open_files.is_delete_pending(open.share.found.group(), open.file);
+            if let Some(told) = watch.take(message_id, asked.output_max as usize, is_going) {
                 return told;
             }
             tokio::select! {
