@@ -264,9 +264,7 @@ impl ServiceConnection {
             Served::Peers => Service::File,
         }
     }
-}
 
-impl ServiceConnection {
     async fn answer_entered(&self, head: &Head, body: &mut Body<'_>) -> Response {
         match self.served {
             Served::Service(service) => self.app.answer(service, self.client, self.tls, head, body).await,

@@ -148,7 +148,7 @@ class Server:
         for service in SERVICES:
             command += [f"--{service}-port", str(self.ports.get(service, "off"))]
         command += ["--smb-port", str(self.smb_port), "--console-port", str(self.console_port or "off")]
-        if os.environ.get("LAZULI_TRIED"):
+        if os.environ.get("LAZULI_TRIED") and "--log" not in self.extra:
             command += ["--log", "debug"]
         if self.tls == "auto":
             command += ["--tls", "auto"]
