@@ -10,10 +10,10 @@ use bytes::Bytes;
 use contract::limits::RETENTION_DAYS_MAX;
 use contract::names::AccountName;
 use contract::{Refusal, Service};
-use engine::{Family, Fault, GroupRange, KeyRange, PartitionId, ScanStart, Write};
+use engine::{Fault, GroupRange, KeyRange, PartitionId, ScanStart, Write};
 use env::Timestamp;
 
-use crate::execute::{Command, Failure, Moment, Reader, Shell};
+use crate::execute::{Blind, Command, Failure, Moment, Reader, Shell};
 use crate::key::{self, GroupKind, system};
 pub use crate::record::account::{AccountSettings, Secret, StoredAccount};
 use crate::record::corrupt;
@@ -107,7 +107,8 @@ pub async fn remove(shell: &Shell, name: &AccountName) -> Result<(), Failure> {
             }
             for row in page.rows {
                 let partition = PartitionId { group: group.clone(), key: row.partition };
-                shell.execute(&Erase { partition, family, key: row.key }).await?;
+                let writes = vec![Write::Delete { family, key: row.key }];
+                shell.execute(&Blind { partition, writes }).await?;
             }
         }
     }
@@ -203,34 +204,6 @@ where
             Err(_) => Vec::new(),
         };
         Ok((writes, changed))
-    }
-}
-
-/// Takes a record away, whatever it holds.
-struct Erase {
-    partition: PartitionId,
-    family: Family,
-    key: Bytes,
-}
-
-impl Command for Erase {
-    type Records = ();
-    type Outcome = ();
-
-    fn partition(&self) -> &PartitionId {
-        &self.partition
-    }
-
-    async fn load(&self, _: &Reader<'_>) -> Result<(), Fault> {
-        Ok(())
-    }
-
-    fn check(&self, (): &(), _: Timestamp) -> Result<(), Refusal> {
-        Ok(())
-    }
-
-    fn decide(&self, (): (), _: Moment) -> Result<(Vec<Write>, ()), Refusal> {
-        Ok((vec![Write::Delete { family: self.family, key: self.key.clone() }], ()))
     }
 }
 

@@ -14,7 +14,7 @@ use engine::{Fault, KeyRange, PartitionId, Write};
 use env::{Id, Timestamp};
 
 use crate::content::Content;
-use crate::execute::{Command, Failure, Moment, Reader, Shell};
+use crate::execute::{Blind, Command, Failure, Moment, Reader, Shell};
 use crate::key;
 use crate::record::blob::{CopyState, CopyStatus};
 use crate::record::note::PendingCopy;
@@ -93,46 +93,15 @@ pub fn cannot_verify(status: u16, code: Option<&str>, message: &str) -> Refusal 
     }
 }
 
-/// Puts or removes the note on a pending copy.
-pub struct NoteCopy {
-    partition: PartitionId,
-    id: Id,
-    note: Option<PendingCopy>,
+/// Puts the note on a pending copy.
+pub fn note_copy(account: &AccountName, id: Id, note: &PendingCopy) -> Blind {
+    Blind { partition: key::copies_partition(account), writes: vec![put_note(id, note)] }
 }
 
-impl NoteCopy {
-    pub fn put(account: &AccountName, id: Id, note: PendingCopy) -> Self {
-        NoteCopy { partition: key::copies_partition(account), id, note: Some(note) }
-    }
-
-    pub fn remove(account: &AccountName, id: Id) -> Self {
-        NoteCopy { partition: key::copies_partition(account), id, note: None }
-    }
-}
-
-impl Command for NoteCopy {
-    type Records = ();
-    type Outcome = ();
-
-    fn partition(&self) -> &PartitionId {
-        &self.partition
-    }
-
-    async fn load(&self, _reader: &Reader<'_>) -> Result<(), Fault> {
-        Ok(())
-    }
-
-    fn check(&self, _records: &(), _now: Timestamp) -> Result<(), Refusal> {
-        Ok(())
-    }
-
-    fn decide(&self, _records: (), _moment: Moment) -> Result<(Vec<Write>, ()), Refusal> {
-        let write = match &self.note {
-            Some(note) => put_note(self.id, note),
-            None => Write::Delete { family: key::account::PENDING_COPIES, key: note_key(self.id) },
-        };
-        Ok((vec![write], ()))
-    }
+/// Takes it away.
+pub fn forget_copy(account: &AccountName, id: Id) -> Blind {
+    let write = Write::Delete { family: key::account::PENDING_COPIES, key: note_key(id) };
+    Blind { partition: key::copies_partition(account), writes: vec![write] }
 }
 
 /// A copy that nobody has tended for so long is made by nobody any more.

@@ -18,7 +18,7 @@ use engine::{Engine, Family, Fault, GroupId, GroupRange, PartitionId, Row, ScanS
 use env::{Id, Timestamp};
 
 use crate::events;
-use crate::execute::{Command, Failure, Moment, Reader, Shell};
+use crate::execute::{Blind, Command, Failure, Moment, Reader, Shell};
 use crate::key::{self, directory};
 use crate::list::{Listed, Listing, walk};
 use crate::record::{ContainerHead, KeptHead, QueueHead, ShareHead, TableHead, corrupt};
@@ -172,33 +172,6 @@ pub fn tombstone(incarnation: Id) -> Write {
     Write::Put { family, key, value: Bytes::new(), slices: Vec::new() }
 }
 
-/// Takes the tombstone away once the fence stands.
-struct ForgetTombstone {
-    partition: PartitionId,
-    incarnation: Id,
-}
-
-impl Command for ForgetTombstone {
-    type Records = ();
-    type Outcome = ();
-
-    fn partition(&self) -> &PartitionId {
-        &self.partition
-    }
-
-    async fn load(&self, _reader: &Reader<'_>) -> Result<(), Fault> {
-        Ok(())
-    }
-
-    fn check(&self, _records: &(), _now: Timestamp) -> Result<(), Refusal> {
-        Ok(())
-    }
-
-    fn decide(&self, _records: (), _moment: Moment) -> Result<(Vec<Write>, ()), Refusal> {
-        Ok((vec![Write::Delete { family: directory::TOMBSTONE, key: tombstone_key(self.incarnation) }], ()))
-    }
-}
-
 fn tombstone_key(incarnation: Id) -> Bytes {
     Bytes::copy_from_slice(&incarnation.0.to_be_bytes())
 }
@@ -231,7 +204,8 @@ pub async fn finish_deletion(
     if service == Service::Blob {
         events::forget_gone(shell, account, &group).await?;
     }
-    shell.execute(&ForgetTombstone { partition, incarnation }).await
+    let writes = vec![Write::Delete { family: directory::TOMBSTONE, key: tombstone_key(incarnation) }];
+    shell.execute(&Blind { partition, writes }).await
 }
 
 /// Puts up the fences that a crash prevented. Run for each account before its first request is served.

@@ -16,7 +16,7 @@ use env::{Id, Timestamp};
 pub use outbox::{Outbox, Subscribers, Told};
 
 use crate::etag::ETag;
-use crate::execute::{Command, Failure, Moment, Reader, Shell};
+use crate::execute::{Blind, Command, Failure, Moment, Reader, Shell};
 use crate::key::{self, GroupKind, account, container};
 use crate::record::BlobHead;
 use crate::record::event::{Api, Event, EventKind, PendingEvent, decode_note, encode_note};
@@ -205,38 +205,11 @@ impl Command for Settle<'_> {
     }
 }
 
-/// Writes to an account's `events` partition, whatever is there.
-struct PutAll {
-    partition: PartitionId,
-    writes: Vec<Write>,
-}
-
-impl Command for PutAll {
-    type Records = ();
-    type Outcome = ();
-
-    fn partition(&self) -> &PartitionId {
-        &self.partition
-    }
-
-    async fn load(&self, _reader: &Reader<'_>) -> Result<(), Fault> {
-        Ok(())
-    }
-
-    fn check(&self, _records: &(), _now: Timestamp) -> Result<(), Refusal> {
-        Ok(())
-    }
-
-    fn decide(&self, _records: (), _moment: Moment) -> Result<(Vec<Write>, ()), Refusal> {
-        Ok((self.writes.clone(), ()))
-    }
-}
-
 /// Says that a container may hold events.
 pub(crate) async fn note(shell: &Shell, account: &AccountName, group: &GroupId, now: Timestamp) -> Result<(), Failure> {
     let (family, key) = (account::EVENTFUL, group.0.clone());
     let write = Write::Put { family, key, value: encode_note(now), slices: Vec::new() };
-    shell.execute_quietly(&PutAll { partition: key::events_partition(account), writes: vec![write] }).await
+    shell.execute_quietly(&Blind { partition: key::events_partition(account), writes: vec![write] }).await
 }
 
 /// Takes the note on a container away, unless it was renewed lately.
@@ -356,7 +329,7 @@ pub async fn keep(shell: &Shell, account: &AccountName, events: &[PendingEvent])
         Write::Put { family: account::EVENTS, key, value, slices: Vec::new() }
     };
     let writes = kept.iter().map(write).collect();
-    shell.execute_quietly(&PutAll { partition: partition.clone(), writes }).await?;
+    shell.execute_quietly(&Blind { partition: partition.clone(), writes }).await?;
     for (place, value) in kept {
         shell.outbox.tell(Told { place, value, is_fresh: false });
     }

@@ -69,6 +69,33 @@ pub trait Command: Send + Sync {
     }
 }
 
+/// Writes, whatever is there.
+pub struct Blind {
+    pub partition: PartitionId,
+    pub writes: Vec<Write>,
+}
+
+impl Command for Blind {
+    type Records = ();
+    type Outcome = ();
+
+    fn partition(&self) -> &PartitionId {
+        &self.partition
+    }
+
+    async fn load(&self, _: &Reader<'_>) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    fn check(&self, (): &(), _: Timestamp) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn decide(&self, (): (), _: Moment) -> Result<(Vec<Write>, ()), Refusal> {
+        Ok((self.writes.clone(), ()))
+    }
+}
+
 /// Why a request was not done.
 #[derive(Clone, Debug)]
 pub enum Failure {

@@ -9,13 +9,11 @@ mod play;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use contract::Refusal;
 use contract::names::{AccountName, ShareName};
 use engine::memory::MemoryEngine;
 use engine::memory::shared::SharedMemory;
-use engine::{Family, Fault, PartitionId, Write};
-use env::Timestamp;
-use partition::execute::{Command, Moment, Reader, Shell};
+use engine::{Family, Write};
+use partition::execute::{Blind, Shell};
 use play::Play;
 use testing::sim::chance::Chance;
 use testing::{ACCOUNT, World};
@@ -68,35 +66,10 @@ async fn random_sequences_get_through_where_views_move() {
 async fn keep_writing(shell: Arc<Shell>) {
     let (account, name) = (AccountName::parse(ACCOUNT).expect("right"), ShareName::parse("share").expect("right"));
     let share = partition::file::share::find(&shell, &account, &name, None).await.expect("it is there");
-    let noise = Noise { partition: share.tree() };
+    let write = Write::Put { family: Family(u8::MAX), key: Bytes::new(), value: Bytes::new(), slices: Vec::new() };
+    let noise = Blind { partition: share.tree(), writes: vec![write] };
     loop {
         shell.execute(&noise).await.expect("written");
         tokio::task::yield_now().await;
-    }
-}
-
-struct Noise {
-    partition: PartitionId,
-}
-
-impl Command for Noise {
-    type Records = ();
-    type Outcome = ();
-
-    fn partition(&self) -> &PartitionId {
-        &self.partition
-    }
-
-    async fn load(&self, _: &Reader<'_>) -> Result<(), Fault> {
-        Ok(())
-    }
-
-    fn check(&self, (): &(), _: Timestamp) -> Result<(), Refusal> {
-        Ok(())
-    }
-
-    fn decide(&self, (): (), _: Moment) -> Result<(Vec<Write>, ()), Refusal> {
-        let (family, key) = (Family(u8::MAX), Bytes::new());
-        Ok((vec![Write::Put { family, key, value: Bytes::new(), slices: Vec::new() }], ()))
     }
 }

@@ -15,7 +15,7 @@ use engine::{BoxFuture, ExtentError, GroupId, Source, SourceError, Tenure};
 use env::{Id, Timestamp};
 use partition::blob::copy::{SourceExpectation, condition_failed};
 use partition::blob::{Attributes, pending as blob};
-use partition::copying::{NoteCopy, Step, TendCopy, noted};
+use partition::copying::{Step, TendCopy, forget_copy, note_copy, noted};
 use partition::file::pending as file;
 use partition::record::note::PendingCopy;
 use partition::{Content, Failure, Shell};
@@ -99,7 +99,7 @@ pub async fn start<T>(
     begun: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
     let account = &request.account.name;
-    app.shell.execute(&NoteCopy::put(account, id, note.clone())).await?;
+    app.shell.execute(&note_copy(account, id, &note)).await?;
     match begun.await {
         Ok(outcome) => {
             let headers = source_headers(request, outside);
@@ -108,7 +108,7 @@ pub async fn start<T>(
             Ok(outcome)
         }
         Err(failure) => {
-            app.shell.execute(&NoteCopy::remove(account, id)).await?;
+            app.shell.execute(&forget_copy(account, id)).await?;
             Err(failure)
         }
     }
@@ -303,7 +303,7 @@ impl Destination {
 }
 
 async fn forget(shell: &Shell, job: &Job) -> Result<(), Failure> {
-    shell.execute(&NoteCopy::remove(&job.account, job.id)).await
+    shell.execute(&forget_copy(&job.account, job.id)).await
 }
 
 fn when_reading(status: u16, code: &str, why: &str) -> String {

@@ -74,37 +74,15 @@ async fn ticks_grow_across_processes_whose_clocks_differ() {
 }
 
 /// Writes the same under every key.
-struct WriteAll {
-    partition: PartitionId,
-    value: u64,
-}
-
-impl Command for WriteAll {
-    type Records = ();
-    type Outcome = ();
-
-    fn partition(&self) -> &PartitionId {
-        &self.partition
-    }
-
-    async fn load(&self, _reader: &Reader<'_>) -> Result<(), Fault> {
-        Ok(())
-    }
-
-    fn check(&self, (): &(), _now: Timestamp) -> Result<(), Refusal> {
-        Ok(())
-    }
-
-    fn decide(&self, (): (), _moment: Moment) -> Result<(Vec<Write>, ()), Refusal> {
-        let value = Bytes::copy_from_slice(&self.value.to_be_bytes());
-        let put = |key: &[u8]| Write::Put {
-            family: COUNTER,
-            key: Bytes::copy_from_slice(key),
-            value: value.clone(),
-            slices: Vec::new(),
-        };
-        Ok((KEYS.map(put).to_vec(), ()))
-    }
+fn write_all(value: u64) -> Blind {
+    let value = Bytes::copy_from_slice(&value.to_be_bytes());
+    let put = |key: &[u8]| Write::Put {
+        family: COUNTER,
+        key: Bytes::copy_from_slice(key),
+        value: value.clone(),
+        slices: Vec::new(),
+    };
+    Blind { partition: partition(), writes: KEYS.map(put).to_vec() }
 }
 
 /// Writes without a pause until it is told to stop.
@@ -114,7 +92,7 @@ fn write_on(shell: &Arc<Shell>, done: &Arc<AtomicBool>) -> tokio::task::JoinHand
         let mut value = 0;
         while !done.load(Ordering::Relaxed) {
             value += 1;
-            shell.execute(&WriteAll { partition: partition(), value }).await.expect("written");
+            shell.execute(&write_all(value)).await.expect("written");
             yield_now().await;
         }
         value

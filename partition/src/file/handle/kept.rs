@@ -1,13 +1,11 @@
 //! Persistent handles: kept as records, so that a client finds its own again after the program was started anew.
 
 use bytes::Bytes;
-use contract::Refusal;
 use contract::names::AccountName;
 use engine::{Fault, KeyRange, PartitionId, Write};
-use env::Timestamp;
 
 use super::Error;
-use crate::execute::{Command, Failure, Moment, Reader, Shell};
+use crate::execute::{Blind, Failure, Shell};
 use crate::file::opens::Closed;
 use crate::key;
 use crate::record::handle::KeptHandle;
@@ -66,34 +64,8 @@ fn crossed_out(id: u64) -> Write {
 
 /// Nothing refuses it; an account that is gone has nothing to be noted.
 async fn note(shell: &Shell, account: &AccountName, write: Write) -> Result<(), Fault> {
-    match shell.execute(&Note { partition: key::handles_partition(account), write }).await {
+    match shell.execute(&Blind { partition: key::handles_partition(account), writes: vec![write] }).await {
         Err(Failure::Fault(fault)) => Err(fault),
         _ => Ok(()),
-    }
-}
-
-struct Note {
-    partition: PartitionId,
-    write: Write,
-}
-
-impl Command for Note {
-    type Records = ();
-    type Outcome = ();
-
-    fn partition(&self) -> &PartitionId {
-        &self.partition
-    }
-
-    async fn load(&self, _: &Reader<'_>) -> Result<(), Fault> {
-        Ok(())
-    }
-
-    fn check(&self, (): &(), _: Timestamp) -> Result<(), Refusal> {
-        Ok(())
-    }
-
-    fn decide(&self, (): (), _: Moment) -> Result<(Vec<Write>, ()), Refusal> {
-        Ok((vec![self.write.clone()], ()))
     }
 }
