@@ -1,4 +1,5 @@
-//! The embedded engine, and how many records pass through it: each that is looked for, listed, written or deleted counts one.
+//! The embedded engine, and how many records pass through it: each that is looked for, listed, written or deleted counts one. Of the
+//! blocks that records lie in, each that is looked into.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,18 +16,26 @@ use engine::{
 pub struct Touched {
     inner: Arc<Embedded>,
     records: Arc<AtomicU64>,
+    blocks_before: AtomicU64,
 }
 
 impl Touched {
     /// On an empty directory. What is counted does not depend on when it is synced.
     pub fn on(directory: &Path) -> Touched {
         let options = Options { durability: embedded::Durability::Relaxed, ..Options::new(directory) };
-        Touched { inner: Embedded::open(options).expect("opens"), records: Arc::default() }
+        let inner = Embedded::open(options).expect("opens");
+        Touched { inner, records: Arc::default(), blocks_before: AtomicU64::default() }
     }
 
-    /// Records touched since the last call.
-    pub fn take(&self) -> u64 {
-        self.records.swap(0, Ordering::SeqCst)
+    /// Has all that is stored in blocks: in memory nothing of it would be counted.
+    pub fn settle(&self) {
+        self.inner.flush_to_blocks().expect("flushed");
+    }
+
+    /// Records and blocks touched since the last call.
+    pub fn take(&self) -> (u64, u64) {
+        let blocks = self.inner.blocks();
+        (self.records.swap(0, Ordering::SeqCst), blocks - self.blocks_before.swap(blocks, Ordering::SeqCst))
     }
 }
 

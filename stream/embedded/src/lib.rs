@@ -298,6 +298,23 @@ impl Embedded {
         self.numbers.batches.load(Ordering::Relaxed)
     }
 
+    /// Blocks of records that were looked into so far, found in memory or not.
+    #[cfg(feature = "counts")]
+    pub fn blocks(&self) -> u64 {
+        let Store { records, refs, fences, meta, .. } = self.store.as_ref();
+        [records, refs, fences, meta].map(|keyspace| keyspace.metrics().data_block_load_count() as u64).iter().sum()
+    }
+
+    /// Has everything that was written so far in blocks, where `blocks` counts it.
+    #[cfg(feature = "counts")]
+    pub fn flush_to_blocks(&self) -> Result<(), Fault> {
+        let Store { records, refs, fences, meta, .. } = self.store.as_ref();
+        for keyspace in [records, refs, fences, meta] {
+            keyspace.rotate_memtable_and_wait().map_err(|error| fault("flushing to blocks", error))?;
+        }
+        Ok(())
+    }
+
     /// Why nothing is written any more, if so.
     pub fn check(&self) -> Result<(), Fault> {
         self.stop.check()
