@@ -17,8 +17,8 @@ use crate::execute::Reader;
 use crate::key::share;
 use crate::record::{FileId, Node, NodeKind, ShareState, corrupt};
 
-/// Runs asked of the engine at once: one at first, for a page of a file that is written in pages is one of them.
-const RUNS_AT_FIRST: usize = 1;
+/// Runs asked of the engine at once: few at first, for a small range of a file in many small runs meets one or two of them.
+const RUNS_AT_FIRST: usize = 2;
 const RUNS_AT_ONCE: usize = 64;
 
 fn more(at_once: usize) -> usize {
@@ -108,7 +108,6 @@ pub async fn overlapping(
             if run.begin > last {
                 return Ok(found);
             }
-            let reaches_the_end = run.end >= last;
             range.start = std::ops::Bound::Excluded(key);
             if first <= run.begin && run.end <= last && !state.is_seen_since(stored.since) {
                 // Nothing of it will be left, and nothing of it needs to be held.
@@ -116,9 +115,6 @@ pub async fn overlapping(
                 (stored.value, stored.slices) = (Bytes::new(), Vec::new());
             }
             found.push(Met { run, stored });
-            if reaches_the_end {
-                return Ok(found);
-            }
         }
         if is_last {
             return Ok(found);
