@@ -11,6 +11,7 @@
 //!    still be lost. The one exception are commands that say so (`Command::durability`): a batch whose writes are all of such
 //!    is *buffered*, and answered when it can be seen. `Shell::sync`, or any other commit after it, makes it durable; a crash
 //!    before takes it and all that followed it.
+//!    Nor does anybody believe that a record is damaged that does not go with the overlay: the batch is committed first.
 //! 5. Reads that change nothing take no turn: they see one committed state and never wait for a writer. Where an engine cannot show
 //!    a state for as long as a read takes (`Fault::Moved`), the read begins again, and takes the turn if that does not end.
 //! 6. The tick is drawn after the records were read, so that it is later than all that was ever in the partition, whoever wrote it.
@@ -323,15 +324,26 @@ impl Shell {
             turn.commit(self.engine.as_ref(), command.partition()).await;
         }
 
-        let (records, guards) = {
+        let loaded = {
             let view = self.engine.view(command.partition()).await?;
             let reader = Reader::over(view.as_ref(), &turn.open.overlay);
-            let records = match command.load(&reader).await {
-                Err(Fault::Moved) => return Ok(None),
-                loaded => loaded?,
-            };
-            reader.judge_wait()?;
-            (records, reader.into_guards())
+            match command.load(&reader).await {
+                Ok(records) => {
+                    reader.judge_wait()?;
+                    Ok((records, reader.into_guards()))
+                }
+                Err(fault) => Err(fault),
+            }
+        };
+        let (records, guards) = match loaded {
+            Err(Fault::Moved) => return Ok(None),
+            // What another process wrote since may not go together with the overlay. Then the batch is refused; if it is not, or
+            // there is none, it is damage.
+            Err(Fault::Corrupt { .. }) if !turn.open.is_empty() => {
+                turn.commit(self.engine.as_ref(), command.partition()).await;
+                return Ok(None);
+            }
+            loaded => loaded?,
         };
         let moment = self.moment().await?;
         let decided = command.decide(records, moment);

@@ -1,14 +1,19 @@
 //! Long runs, and one run again.
 //!
 //! `sim --seed 17 --operations 500` repeats one; `sim --seeds 0..10000 --operations 500` searches. The first failure ends the
-//! search with its history and the command that repeats it. `--history` prints every call of the last run.
+//! search with its history and the command that repeats it. `--history` prints every call of the last run. A history that says too
+//! little to be judged is named and passed over; there may be few of those.
 
 use std::ops::Range;
 use std::process::ExitCode;
 
 use testing::sim::Summary;
 use testing::sim::plan::Subject;
-use testing::sim::run::{Settings, play};
+use testing::sim::check::Kind;
+use testing::sim::run::{Problem, Settings, play};
+
+/// At most one history in so many may say too little.
+const UNJUDGED_ONE_IN: u64 = 100;
 
 const USAGE: &str = "sim [--seed N | --seeds FROM..TO] [--operations N] [--gateways N] [--only SUBJECT] [--history]";
 
@@ -21,6 +26,7 @@ fn main() -> ExitCode {
         }
     };
     let mut total = Summary::default();
+    let mut unjudged = 0;
     for seed in asked.seeds.clone() {
         let (history, outcome) = play(&Settings { seed, ..asked.settings.clone() });
         if asked.shows_history && (outcome.is_err() || seed + 1 == asked.seeds.end) {
@@ -28,6 +34,10 @@ fn main() -> ExitCode {
         }
         match outcome {
             Ok(summary) => total.add(&summary),
+            Err(failure) if matches!(&failure.problem, Problem::Violation(why) if why.kind == Kind::TooUncertain) => {
+                println!("seed {seed} says too little");
+                unjudged += 1;
+            }
             Err(failure) => {
                 println!("{failure}");
                 return ExitCode::FAILURE;
@@ -38,6 +48,10 @@ fn main() -> ExitCode {
         }
     }
     println!("{total:#?}");
+    if unjudged * UNJUDGED_ONE_IN > asked.seeds.end - asked.seeds.start {
+        println!("{unjudged} histories say too little: nothing is proved by those");
+        return ExitCode::FAILURE;
+    }
     ExitCode::SUCCESS
 }
 

@@ -140,6 +140,7 @@ impl Request {
         }
         let cancel = self.answer_later()?;
         tokio::select! {
+            biased; // what is done is done
             over = until => Ok(over),
             () = cancel.cancelled() => Err(Status::CANCELLED),
         }

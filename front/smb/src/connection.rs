@@ -6,7 +6,7 @@
 //! 3. What a connection may hold in memory is bounded: requests wait in the socket until there is room for them and for
 //!    what they are answered.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -110,11 +110,11 @@ pub struct Connection {
     pub negotiated: OnceLock<Negotiated>,
     pub credits: Mutex<Credits>,
     /// Requests that may be cancelled, by their message ids.
-    pending: Mutex<HashMap<u64, Pending>>,
+    pending: Mutex<BTreeMap<u64, Pending>>,
     last_async: AtomicU64,
     outbox: mpsc::UnboundedSender<Outgoing>,
     /// Sessions that this connection is a channel of.
-    pub sessions: Mutex<HashSet<u64>>,
+    pub sessions: Mutex<BTreeSet<u64>>,
     /// Said by whoever finds that the connection cannot go on.
     pub broken: Arc<Cancel>,
 }
@@ -242,9 +242,10 @@ pub async fn serve(
         authentications: HashMap::new(),
     };
     let outcome = tokio::select! {
-        outcome = reading.run(BufReader::with_capacity(READ_AHEAD_BYTES, reader)) => outcome,
-        _ = draining.wait_for(|draining| *draining) => Ok(()),
+        biased; // whatever it still sends
         () = connection.broken.cancelled() => Err(Ended::Broken("it was given up")),
+        _ = draining.wait_for(|draining| *draining) => Ok(()),
+        outcome = reading.run(BufReader::with_capacity(READ_AHEAD_BYTES, reader)) => outcome,
     };
     // What waits goes on for sessions that have other connections; the others end it with their opens.
     connection.broken.cancel();

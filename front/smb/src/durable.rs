@@ -1,7 +1,7 @@
 //! Opens that survive their connection: kept for a while, found again by the client that has them, closed when nobody
 //! comes (MS-SMB2 3.3.5.9.6 to 3.3.5.9.12, 3.3.7.1).
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
@@ -86,7 +86,7 @@ pub struct Durables(Mutex<Kept>);
 #[derive(Default)]
 struct Kept {
     /// By the lasting half of their ids; and which loss it was, for one may be lost again.
-    lost: HashMap<u64, (Arc<Open>, u64)>,
+    lost: BTreeMap<u64, (Arc<Open>, u64)>,
     losses: u64,
     /// Opens, and creations under way (`None`), by the client and its name for them.
     created: HashMap<CreateName, Option<Arc<Open>>>,

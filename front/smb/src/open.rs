@@ -307,8 +307,9 @@ impl Open {
         Ok(())
     }
 
-    /// The same where nobody waits for an answer.
-    pub async fn close(&self, server: &Server) {
+    /// The same where nobody waits for an answer. What is at work through it is done first: its locks hold until then.
+    pub async fn close(self: &Arc<Open>, server: &Server) {
+        self.arrive().is_first().await;
         let _ = self.close_asked(server).await; // the log has it
     }
 }

@@ -1,6 +1,6 @@
 //! What all connections share: who may come in, the sessions, what is open.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
@@ -44,7 +44,7 @@ pub struct Server {
     pub name: String,
     pub guid: [u8; 16],
     requires_encryption: bool,
-    sessions: Mutex<HashMap<u64, Arc<Session>>>,
+    sessions: Mutex<BTreeMap<u64, Arc<Session>>>,
     last_id: AtomicU64,
     connections: Arc<()>,
     pub watches: Watches,
@@ -196,7 +196,7 @@ impl Server {
     }
 
     pub async fn connection_ended(&self, connection: &Connection) {
-        let sessions: Vec<_> = lock(&connection.sessions).drain().collect();
+        let sessions = std::mem::take(&mut *lock(&connection.sessions));
         for session in sessions.into_iter().filter_map(|id| self.session(id)) {
             if session.remove_channel(connection.id) {
                 self.end_session(&session).await;

@@ -1,6 +1,6 @@
 //! A session: who a client is, on one or more connections, and what it has open.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
@@ -42,11 +42,11 @@ pub struct Session {
     /// Nothing is taken or given in the clear.
     pub encrypts: bool,
     nonce: AtomicU64,
-    channels: Mutex<HashMap<u64, Channel>>,
-    trees: Mutex<HashMap<u32, Arc<Tree>>>,
+    channels: Mutex<BTreeMap<u64, Channel>>,
+    trees: Mutex<BTreeMap<u32, Arc<Tree>>>,
     last_tree: AtomicU32,
     /// By the changing half of their ids.
-    opens: Mutex<HashMap<u64, Arc<Open>>>,
+    opens: Mutex<BTreeMap<u64, Arc<Open>>>,
     is_over: AtomicBool,
 }
 
@@ -185,9 +185,7 @@ impl Session {
     pub fn end(&self) -> Vec<Arc<Open>> {
         self.is_over.store(true, Ordering::Release);
         lock(&self.trees).clear();
-        let mut opens: Vec<Arc<Open>> = lock(&self.opens).drain().map(|(_, open)| open).collect();
-        opens.sort_unstable_by_key(|open| open.id.volatile);
-        opens
+        std::mem::take(&mut *lock(&self.opens)).into_values().collect()
     }
 
     pub fn connect(&self, to: ConnectedTo, claim: Option<Claim>) -> Option<Arc<Tree>> {
@@ -219,7 +217,7 @@ impl Session {
     pub fn leave_share(&self, group: &GroupId) -> Vec<Arc<Open>> {
         let is_of_share = |tree: &Tree| matches!(&tree.to, ConnectedTo::Share(share) if share.found.group() == group);
         lock(&self.trees).retain(|_, tree| !is_of_share(tree));
-        lock(&self.opens).extract_if(|_, open| open.share.found.group() == group).map(|(_, open)| open).collect()
+        lock(&self.opens).extract_if(.., |_, open| open.share.found.group() == group).map(|(_, open)| open).collect()
     }
 
     /// Refused if the session or its connection to the share has ended meanwhile, or it has too many.

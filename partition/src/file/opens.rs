@@ -26,7 +26,7 @@ mod share_mode;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -35,7 +35,7 @@ use contract::limits::FILE_HANDLES_MAX;
 use contract::{ErrorCode, Refusal};
 use engine::GroupId;
 use env::Timestamp;
-use tokio::sync::watch;
+use tokio::sync::Semaphore;
 
 pub use caching::{
     AcknowledgeError, BREAK_SECONDS, BreakNotice, BreakOf, CachingGranted, CachingWanted, Io, LeaseKey, Listener,
@@ -197,14 +197,30 @@ impl From<ErrorCode> for Blocked {
     }
 }
 
-/// Until something was given back.
+/// Until something was given back. Of several who wait the first goes on first.
 #[derive(Clone, Debug)]
-pub struct Wait(watch::Receiver<()>);
+pub struct Wait(Arc<Semaphore>);
 
 impl Wait {
-    pub async fn over(mut self) {
-        // Nothing is ever sent: it ends with its sender.
-        let _ = self.0.changed().await;
+    pub async fn over(self) {
+        // It has no permits: it only ends.
+        let _ = self.0.acquire().await;
+    }
+}
+
+/// What is waited for. It is over when this goes.
+#[derive(Debug)]
+struct Waited(Arc<Semaphore>);
+
+impl Default for Waited {
+    fn default() -> Self {
+        Waited(Arc::new(Semaphore::new(0)))
+    }
+}
+
+impl Drop for Waited {
+    fn drop(&mut self) {
+        self.0.close();
     }
 }
 
@@ -236,10 +252,12 @@ pub struct Closed {
 pub struct OpenFiles(Arc<Shards>);
 
 struct Shards {
-    hasher: RandomState,
+    hasher: BuildHasherDefault<DefaultHasher>,
     shards: Vec<Mutex<HashMap<GroupId, Share>>>,
     /// For each shard: how often something began or ceased to be delete pending. Changed under its lock.
     pending_changes: Vec<AtomicU64>,
+    /// For each shard: how often something was given back that kept others off. Changed under its lock.
+    given_back: Vec<AtomicU64>,
     /// Which file each lease is on. Taken after a shard, never before one.
     leases: Mutex<HashMap<LeaseKey, (GroupId, FileId)>>,
     last_handle: AtomicU64,
@@ -248,9 +266,10 @@ struct Shards {
 impl Default for Shards {
     fn default() -> Self {
         Shards {
-            hasher: RandomState::new(),
+            hasher: BuildHasherDefault::default(),
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             pending_changes: (0..SHARDS).map(|_| AtomicU64::new(0)).collect(),
+            given_back: (0..SHARDS).map(|_| AtomicU64::new(0)).collect(),
             leases: Mutex::default(),
             last_handle: AtomicU64::new(0),
         }
@@ -321,6 +340,17 @@ impl OpenFiles {
 
     fn note_pending_change(&self, share: &GroupId) {
         self.0.pending_changes[self.shard_of(share)].fetch_add(1, Ordering::SeqCst);
+        self.note_given_back(share);
+    }
+
+    /// Another number whenever a handle was closed, a range unlocked, or something ceased to be delete pending, here or in another share.
+    /// Who looks at the tree, is let in here and finds the number as it was would have been let in when it looked.
+    pub fn given_back(&self, share: &GroupId) -> u64 {
+        self.0.given_back[self.shard_of(share)].load(Ordering::SeqCst)
+    }
+
+    fn note_given_back(&self, share: &GroupId) {
+        self.0.given_back[self.shard_of(share)].fetch_add(1, Ordering::SeqCst);
     }
 
     /// Gives a handle on something that was found, or is about to be made.
@@ -380,6 +410,7 @@ impl OpenFiles {
     /// Takes a handle away, and its lease if it was the last one of it.
     fn take(&self, share: &GroupId, opens: &mut Share, handle: HandleId) -> Option<Closing> {
         let closing = opens.close(handle)?;
+        self.note_given_back(share);
         if closing.handle.opening.deletes_on_close {
             self.note_pending_change(share);
         }
@@ -460,6 +491,7 @@ impl OpenFiles {
     pub fn unlock(&self, share: &GroupId, handle: HandleId, ranges: &[ByteRange]) -> Result<(), Conflict> {
         self.change(share, |opens| {
             let open = opens.file_of(handle)?;
+            self.note_given_back(share);
             ranges.iter().try_for_each(|range| {
                 let held = open.locks.iter().position(|lock| lock.owner == handle && lock.range == *range);
                 open.locks.remove(held.ok_or(Conflict::RangeNotLocked)?);

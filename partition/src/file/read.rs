@@ -2,7 +2,7 @@
 
 use contract::ErrorCode;
 use contract::names::FilePath;
-use engine::View;
+use engine::{Fault, View};
 
 use super::body::{Body, Rest};
 use super::opens::{ByteRange, RestAccess};
@@ -49,15 +49,26 @@ async fn look_as(
     expectation: &Expectation,
     as_what: impl Fn(&Node) -> RestAccess,
 ) -> Result<Looked, Failure> {
-    let view = share.view(shell).await?;
-    let place = find_at(view.as_ref(), share.at, &share.head, path).await?;
+    let given_back = shell.open_files.given_back(share.group());
+    let mut view = share.view(shell).await?;
+    let mut place = find_at(view.as_ref(), share.at, &share.head, path).await?;
     let node = &must_be_there(&place)?.node;
     judge_kind(expectation, node)?;
     // Whoever opens it later comes later: a view of it is taken.
     if share.at == At::Now {
-        let now = shell.clock.now();
-        drop(shell.open_files.short_open(share.group(), node.id, as_what(node), now)?);
-        judge_lease(expectation, node.lease.as_ref(), now)?;
+        let (now, id) = (shell.clock.now(), node.id);
+        let let_in = shell.open_files.short_open(share.group(), id, as_what(node), now)?;
+        // What stood in the way when the view was taken may be gone by now, and what it hid as well. So it is looked at again, let in.
+        if shell.open_files.given_back(share.group()) != given_back {
+            view = share.view(shell).await?;
+            place = find_at(view.as_ref(), share.at, &share.head, path).await?;
+            let is_same = place.node().is_some_and(|node| node.id == id);
+            if !is_same || shell.open_files.is_delete_pending(share.group(), id) {
+                return Err(Fault::Moved.into());
+            }
+        }
+        drop(let_in);
+        judge_lease(expectation, must_be_there(&place)?.node.lease.as_ref(), now)?;
     }
     let found = place.found().ok_or(ErrorCode::ResourceNotFound)?;
     Ok(Looked { view, found })

@@ -17,11 +17,13 @@ use crate::record::{FileId, ShareHead, ShareState};
 /// Removes what was to go with a handle that is closed now. Until that is done it counts as pending.
 pub async fn after_close(shell: &Shell, group: &GroupId, share: &ShareHead, closed: Closed) -> Result<(), Failure> {
     let Closed { handle, removal: Some(removal) } = closed else { return Ok(()) };
+    let (path, above) = removal.place().await;
     let command = Remove {
         partition: key::tree_partition(group),
         share: share.clone(),
         // Handles hold names that were found.
-        path: FilePath::parse(&handle.opening.path, true).unwrap_or_default(),
+        path: FilePath::parse(&path, true).unwrap_or_default(),
+        above,
         file: handle.opening.file,
     };
     let done = shell.execute(&command).await;
@@ -37,6 +39,7 @@ struct Remove {
     partition: PartitionId,
     share: ShareHead,
     path: FilePath,
+    above: Vec<FileId>,
     file: FileId,
 }
 
@@ -56,7 +59,12 @@ impl Command for Remove {
     }
 
     async fn load(&self, reader: &Reader<'_>) -> Result<Leaving, Fault> {
-        let (state, place) = (tree::state(reader).await?, tree::find(reader, &self.share, &self.path).await?);
+        let state = tree::state(reader).await?;
+        // By the directory that it is in: what that is called does not matter, and may change.
+        let place = match self.path.names().last() {
+            Some(name) => tree::find_in(reader, &self.share, &self.above, name).await?,
+            None => tree::find(reader, &self.share, &self.path).await?,
+        };
         let runs = body::load_few(reader, place.node()).await?;
         Ok(Leaving { state, place, runs, is_empty: is_empty(reader, self.file).await? })
     }

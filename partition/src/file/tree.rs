@@ -114,12 +114,23 @@ impl Source<'_, '_> {
                 }
             }
         }
+        self.taken(share, above, id, entry).await
+    }
+
+    /// What a name in a directory names, or the root.
+    async fn taken(
+        &self,
+        share: &ShareHead,
+        above: Vec<FileId>,
+        id: FileId,
+        entry: Option<(Bytes, Versioned)>,
+    ) -> Result<Place, Fault> {
         let stored = self.get(share::NODE, &node_key(id)).await?;
         let node = match &stored {
             Some(stored) => Node::decode(&stored.value)?,
             None if id == FileId::ROOT => untouched_root(share),
             // A name without what it names is damage: no writer leaves one.
-            None => return Err(crate::record::corrupt("a name that names nothing", path.to_string().as_bytes())),
+            None => return Err(crate::record::corrupt("a name that names nothing", &node_key(id))),
         };
         let parent = parent(&above);
         Ok(Place::Taken(Box::new(Found { parent, above, node, entry, stored })))
@@ -155,6 +166,24 @@ pub fn untouched_root(share: &ShareHead) -> Node {
 /// What is at a path now, for a command.
 pub async fn find(reader: &Reader<'_>, share: &ShareHead, path: &FilePath) -> Result<Place, Fault> {
     Source::Command(reader).find(share, path).await
+}
+
+/// What has a name in the last of these directories, for a command.
+pub async fn find_in(
+    reader: &Reader<'_>,
+    share: &ShareHead,
+    above: &[FileId],
+    name: &FileName,
+) -> Result<Place, Fault> {
+    let source = Source::Command(reader);
+    let (key, above) = (entry_key(parent(above), name), above.to_vec());
+    match source.get(share::ENTRY, &key).await? {
+        None => Ok(Place::Free { above }),
+        Some(stored) => {
+            let id = Entry::decode(&stored.value)?.id;
+            source.taken(share, above, id, Some((key, stored))).await
+        }
+    }
 }
 
 /// What is or was at a path, for a request that only looks.

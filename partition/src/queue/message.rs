@@ -491,7 +491,7 @@ pub struct Queue<'a> {
 
 /// A queue that is cleared or deleted after it was found looks empty, or damaged while it is swept, and refuses writes. So whoever did
 /// not get what it asked for looks whether the queue is still the one it found: `None` if not, and it asks again, of the one that is
-/// there now.
+/// there now. Not after a fault whose outcome is not known: it would be done twice, or not be found where it was done.
 async fn settle<T>(
     shell: &Shell,
     queue: Queue<'_>,
@@ -499,7 +499,8 @@ async fn settle<T>(
     result: Result<T, Failure>,
     stands: impl Fn(&T) -> bool,
 ) -> Option<Result<T, Failure>> {
-    if result.as_ref().is_ok_and(stands) {
+    let is_unknown = matches!(&result, Err(Failure::Fault(fault)) if !matches!(fault, Fault::Corrupt { .. }));
+    if is_unknown || result.as_ref().is_ok_and(stands) {
         return Some(result);
     }
     match super::find(shell, queue.account, queue.name).await {

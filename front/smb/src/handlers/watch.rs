@@ -40,6 +40,7 @@ pub async fn notify(request: &Request) -> Result<Reply, Status> {
                 return told;
             }
             tokio::select! {
+                biased;
                 () = changed => {}
                 () = open.closing.cancelled() => return Told::Over,
             }

@@ -1,25 +1,24 @@
 //! What is open in one share, and on one file of it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
 use contract::{ErrorCode, Refusal};
 use env::Timestamp;
-use tokio::sync::watch;
 
 use super::caching::{
     self, Beside, BreakNotice, BreakOf, Caching, CachingGranted, CachingWanted, LeaseKey, Left, Listener, Rights, Told,
 };
 use super::range_lock::{ByteRange, RangeLock, RangeUse};
 use super::share_mode::{Claim, RestAccess, conflicts};
-use super::{Blocked, Conflict, Handle, HandleId, Opening, Scope, Wait};
+use super::{Blocked, Conflict, Handle, HandleId, Opening, Scope, Wait, Waited};
 use crate::record::FileId;
 
 /// A short open or a handle is always in `files`, a handle in `handles` too.
 #[derive(Default)]
 pub(super) struct Share {
-    pub files: HashMap<FileId, OpenFile>,
+    pub files: BTreeMap<FileId, OpenFile>,
     pub handles: BTreeMap<HandleId, Arc<Handle>>,
     /// What is to be said once nothing is locked.
     pub notices: Notices,
@@ -40,7 +39,9 @@ pub(super) struct OpenFile {
     /// Of each lease that a handle has, and of each plain oplock that is not broken to nothing.
     pub caching: BTreeMap<BreakOf, Caching>,
     pub is_delete_pending: bool,
-    waiting: Option<watch::Sender<()>>,
+    /// Where it was when its last handle was closed, of one that goes with it: the path, and the directories on the way.
+    pub leaves: Option<(String, Vec<FileId>)>,
+    waiting: Option<Waited>,
 }
 
 /// A read or write of a handle that is under way.
@@ -245,7 +246,7 @@ impl OpenFile {
     }
 
     pub fn wait(&mut self) -> Wait {
-        Wait(self.waiting.get_or_insert_with(|| watch::channel(()).0).subscribe())
+        Wait(self.waiting.get_or_insert_default().0.clone())
     }
 
     pub fn wake(&mut self) {
@@ -333,6 +334,9 @@ impl Share {
             open.is_delete_pending |= handle.opening.deletes_on_close;
             open.wake();
             is_last_of_pending = open.is_delete_pending && open.handles.is_empty();
+            if is_last_of_pending {
+                open.leaves = Some((handle.opening.path.clone(), handle.opening.above.clone()));
+            }
         }
         self.forget_unused(handle.opening.above.iter().copied().chain([handle.opening.file]));
         Some(Closing { handle, is_last_of_pending, ended })

@@ -18,9 +18,12 @@ pub struct ShortOpen {
 }
 
 impl ShortOpen {
-    /// A rename is committed: handles on the file follow it. There are none below what is renamed.
+    /// A rename is committed: handles on the file follow it, and so does its removal. There are no handles below what is renamed.
     pub fn moved(&self, path: &str, above: &[FileId]) {
         self.opens.change(&self.share, |opens| {
+            if let Some(leaves) = opens.files.get_mut(&self.file).and_then(|open| open.leaves.as_mut()) {
+                *leaves = (path.to_string(), above.to_vec());
+            }
             let handles: Vec<_> =
                 opens.files.get(&self.file).into_iter().flat_map(|open| open.handles.keys()).copied().collect();
             for handle in handles {
@@ -88,6 +91,23 @@ pub struct Removal {
     pub(super) file: FileId,
 }
 
+impl Removal {
+    /// Where the file is: its path, and the directories on the way. REST operations that were let in before are over first, for a rename
+    /// may be one of them.
+    pub async fn place(&self) -> (String, Vec<FileId>) {
+        loop {
+            let place = self.opens.change(&self.share, |opens| {
+                let open = opens.files.entry(self.file).or_default();
+                if open.short_opens.is_empty() { Ok(open.leaves.clone().unwrap_or_default()) } else { Err(open.wait()) }
+            });
+            match place {
+                Ok(place) => return place,
+                Err(wait) => wait.over().await,
+            }
+        }
+    }
+}
+
 impl fmt::Debug for Removal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Removal of {:?}", self.file)
@@ -98,7 +118,7 @@ impl Drop for Removal {
     fn drop(&mut self) {
         self.opens.change(&self.share, |opens| {
             if let Some(open) = opens.files.get_mut(&self.file) {
-                open.is_delete_pending = false;
+                (open.is_delete_pending, open.leaves) = (false, None);
                 self.opens.note_pending_change(&self.share);
                 open.wake();
             }

@@ -61,6 +61,11 @@ fn atoms(call: &Call) -> Vec<Atom<'_, Claim>> {
         (_, Outcome::Answered(history::Reply::File(reply))) => vec![Atom::look(call, Claim::Answered(reply.clone()))],
         // A snapshot that nobody can name is none.
         (Deed::Snapshot, _) => Vec::new(),
+        // One that failed on the way was open for a moment, and is closed.
+        (Deed::Smb(smb::Deed::Open { .. }), _) if call.is_unknown() => {
+            let claims = [Claim::Unknown, Claim::Lost(call.id), Claim::Removed(call.id)];
+            claims.map(|claim| Atom::perhaps(call, claim)).into()
+        }
         _ if call.is_unknown() => {
             let perhaps = Some(Atom::perhaps(call, Claim::Unknown));
             perhaps.into_iter().chain(closed(deed).map(|open| Atom::perhaps(call, Claim::Removed(open)))).collect()
@@ -85,6 +90,9 @@ impl Model for Share<'_> {
         let reply = match claim {
             Claim::Answered(reply) => Some(reply),
             Claim::Unknown => None,
+            // What changes nothing need not have been.
+            Claim::Lost(open) if *open == call.id && state.opened(*open).is_none() => return Vec::new(),
+            Claim::Removed(open) if *open == call.id && !state.is_going_with(*open) => return Vec::new(),
             Claim::Lost(open) => return vec![state.lost(*open, deed)],
             Claim::Removed(open) => return state.removed(*open, call.outcome == DONE && closed(deed).is_some()),
         };
@@ -251,17 +259,23 @@ impl State {
                 self.files[*file].iter().map(open).collect()
             }
             smb::Deed::On { open, what } => {
-                self.opened(*open).map_or(Vec::new(), |(at, file)| self.worked(at, file.clone(), *open, *what, id))
+                self.opened(*open).map_or(Vec::new(), |(at, file)| self.worked(at, file.clone(), *open, *what, id, now))
             }
             smb::Deed::Lost { .. } => Vec::new(),
         }
     }
 
     /// What is done through an open that nothing stands in the way of.
-    fn worked(&self, at: usize, mut file: File, open: Value, what: What, id: Value) -> Vec<State> {
+    fn worked(&self, at: usize, mut file: File, open: Value, what: What, id: Value, now: Span) -> Vec<State> {
         match what {
             What::Read(_) => {}
-            What::Write(range) => file.slots[range.indexes()].fill(id),
+            What::Write(range) => {
+                file.slots[range.indexes()].fill(id);
+                // As any write it forgets a lease that is over.
+                let leases = judge(file.lease.as_ref(), None, true, "File", now).into_iter();
+                let leases = leases.map(|over| over.unwrap_or_else(|_| file.lease.clone()));
+                return leases.map(|lease| self.with(at, Some(File { lease, ..file.clone() }))).collect();
+            }
             What::Lock { range, exclusive } => file.opens.lock(open, range, exclusive),
             What::Unlock(range) => {
                 let unlocked = file.opens.unlocked(open, range).into_iter();
@@ -284,6 +298,10 @@ impl State {
             }
         }
         after
+    }
+
+    fn is_going_with(&self, open: Value) -> bool {
+        self.files.iter().flatten().any(|file| file.opens.goes_with(open))
     }
 
     /// Unless that is certain, storage may have failed when the file was to go.
