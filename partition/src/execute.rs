@@ -70,6 +70,12 @@ pub trait Command: Send + Sync {
     }
 }
 
+/// Refused for what others have open, which is not in the records.
+fn is_opened(refusal: &Refusal) -> bool {
+    use contract::ErrorCode::{FileLockConflict, SMBDeletePending, SharingViolation};
+    matches!(refusal.code, FileLockConflict | SMBDeletePending | SharingViolation)
+}
+
 /// Writes, whatever is there.
 pub struct Blind {
     pub partition: PartitionId,
@@ -279,6 +285,22 @@ impl Shell {
         done
     }
 
+    /// The same of files. What others have open is judged of what a view shows, and by then that may be somewhere else: renamed, and
+    /// then opened. In the turn it is where it is.
+    pub async fn let_in<T, F>(&self, partition: &PartitionId, read: impl Fn() -> F) -> Result<T, Failure>
+    where
+        F: Future<Output = Result<T, Failure>>,
+    {
+        match self.steadily(partition, &read).await {
+            Err(Failure::Refused(refusal)) if is_opened(&refusal) => {
+                let line = self.turns.line(partition);
+                let _turn = line.enter().await;
+                read().await
+            }
+            done => done,
+        }
+    }
+
     async fn moment(&self) -> Result<Moment, Fault> {
         let now = self.clock.now();
         let tick = self.ticks.draw(self.engine.as_ref(), now).await?;
@@ -287,7 +309,7 @@ impl Shell {
 
     /// What is already refused before the body is sent. Not the last word: `execute` judges again.
     pub async fn admit<C: Command>(&self, command: &C) -> Result<(), Failure> {
-        self.steadily(command.partition(), || async {
+        self.let_in(command.partition(), || async {
             let view = self.engine.view(command.partition()).await?;
             let reader = Reader::committed(view.as_ref());
             let records = command.load(&reader).await?;

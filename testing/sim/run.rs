@@ -8,8 +8,8 @@ use std::ops::Range;
 use std::process::ExitCode;
 
 use testing::sim::Summary;
-use testing::sim::plan::Subject;
 use testing::sim::check::Kind;
+use testing::sim::plan::Subject;
 use testing::sim::run::{Problem, Settings, play};
 
 /// At most one history in so many may say too little.

@@ -40,7 +40,7 @@ pub async fn list(
     expectation: &Expectation,
     listing: &Listing,
 ) -> Result<Listed, Failure> {
-    share.steadily(shell, || list_once(shell, share, path, expectation, listing)).await
+    share.let_in(shell, || list_once(shell, share, path, expectation, listing)).await
 }
 
 async fn list_once(

@@ -50,7 +50,7 @@ pub async fn list(
     expectation: &Expectation,
     query: RangeQuery,
 ) -> Result<RangeList, Failure> {
-    share.steadily(shell, || list_once(shell, share, path, expectation, query)).await
+    share.let_in(shell, || list_once(shell, share, path, expectation, query)).await
 }
 
 async fn list_once(

@@ -29,7 +29,7 @@ pub async fn look(
     path: &FilePath,
     expectation: &Expectation,
 ) -> Result<Found, Failure> {
-    share.steadily(shell, || async { Ok(begin(shell, share, path, expectation).await?.found) }).await
+    share.let_in(shell, || async { Ok(begin(shell, share, path, expectation).await?.found) }).await
 }
 
 /// The beginning of every other read.
@@ -106,5 +106,5 @@ pub async fn content(
         let reader = ContentReader::of_runs(&shell.engine, &share.tree(), view, rest).await?;
         Ok((found, part, reader))
     };
-    share.steadily(shell, open).await
+    share.let_in(shell, open).await
 }

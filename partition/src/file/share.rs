@@ -94,6 +94,14 @@ impl Found {
         shell.steadily(&self.tree(), read).await
     }
 
+    /// The same of what may be refused for what others have open.
+    pub async fn let_in<T, F>(&self, shell: &Shell, read: impl Fn() -> F) -> Result<T, Failure>
+    where
+        F: Future<Output = Result<T, Failure>>,
+    {
+        shell.let_in(&self.tree(), read).await
+    }
+
     /// The tree in one state. One that the snapshot has been deleted from may lack what the snapshot alone saw.
     pub async fn view(&self, shell: &Shell) -> Result<Box<dyn View>, Failure> {
         let view = shell.engine.view(&self.tree()).await?;
