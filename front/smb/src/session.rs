@@ -217,7 +217,11 @@ impl Session {
     pub fn leave_share(&self, group: &GroupId) -> Vec<Arc<Open>> {
         let is_of_share = |tree: &Tree| matches!(&tree.to, ConnectedTo::Share(share) if share.found.group() == group);
         lock(&self.trees).retain(|_, tree| !is_of_share(tree));
-        lock(&self.opens).extract_if(.., |_, open| open.share.found.group() == group).map(|(_, open)| open).collect()
+        let mut opens = lock(&self.opens);
+        let is_left = |(_, open): &(u64, Arc<Open>)| open.share.found.group() == group;
+        let (left, kept): (BTreeMap<_, _>, _) = std::mem::take(&mut *opens).into_iter().partition(is_left);
+        *opens = kept;
+        left.into_values().collect()
     }
 
     /// Refused if the session or its connection to the share has ended meanwhile, or it has too many.
