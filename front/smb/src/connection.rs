@@ -397,7 +397,7 @@ impl Reading {
     fn arrival(&self, row: &Row, header: &Header, message: &[u8]) -> Option<Arrival> {
         let at = row.file_at.filter(|_| !row.may_pend || row.command == Command::SetInfo)?;
         let file = Cursor::at(message, at).and_then(|mut cursor| FileId::decode(&mut cursor))?;
-        Some(self.connection.session(header.session_id)?.open(file)?.arrive())
+        Some(self.connection.session(header.session_id)?.open(file)?.arrive(row.may_pend))
     }
 
     fn unseal(&self, mut frame: BytesMut) -> Result<(Bytes, Arc<Session>), Ended> {

@@ -1,6 +1,6 @@
 //! An open: what a client holds when CREATE succeeded, until it closes it, or somebody closes it for the client.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -57,7 +57,8 @@ pub struct Open {
 /// Requests that are at work, in the order they arrived: who closes waits for those before it.
 #[derive(Default)]
 struct Arrivals {
-    at_work: Mutex<(u64, BTreeSet<u64>)>,
+    /// The last number, and who is at work: may it pend?
+    at_work: Mutex<(u64, BTreeMap<u64, bool>)>,
     one_less: Notify,
 }
 
@@ -70,11 +71,20 @@ pub struct Arrival {
 impl Arrival {
     /// Waits until those that arrived before are done.
     pub async fn is_first(&self) {
+        self.wait_for(|_| true).await;
+    }
+
+    /// The same, but for those that wait for others themselves: closing ends their waiting.
+    async fn is_first_but_for_pending(&self) {
+        self.wait_for(|may_pend| !may_pend).await;
+    }
+
+    async fn wait_for(&self, is_waited_for: impl Fn(bool) -> bool) {
         let arrivals = &self.open.arrivals;
         loop {
             let mut one_less = std::pin::pin!(arrivals.one_less.notified());
             one_less.as_mut().enable();
-            if lock(&arrivals.at_work).1.first() == Some(&self.number) {
+            if lock(&arrivals.at_work).1.range(..self.number).all(|(_, may_pend)| !is_waited_for(*may_pend)) {
                 return;
             }
             one_less.await;
@@ -154,12 +164,12 @@ impl Open {
         }
     }
 
-    /// A request arrives that will not wait for others.
-    pub fn arrive(self: &Arc<Open>) -> Arrival {
+    /// A request arrives.
+    pub fn arrive(self: &Arc<Open>, may_pend: bool) -> Arrival {
         let mut at_work = lock(&self.arrivals.at_work);
         at_work.0 += 1;
         let number = at_work.0;
-        at_work.1.insert(number);
+        at_work.1.insert(number, may_pend);
         Arrival { open: self.clone(), number }
     }
 
@@ -307,9 +317,9 @@ impl Open {
         Ok(())
     }
 
-    /// The same where nobody waits for an answer. What is at work through it is done first: its locks hold until then.
+    /// The same where nobody waits for an answer. What is read or written through it is done first: its locks hold until then.
     pub async fn close(self: &Arc<Open>, server: &Server) {
-        self.arrive().is_first().await;
+        self.arrive(false).is_first_but_for_pending().await;
         let _ = self.close_asked(server).await; // the log has it
     }
 }
