@@ -16,17 +16,23 @@ pub async fn engine(name: &str, clock: Arc<dyn Clock>) -> Arc<dyn Engine> {
         "rados" => connect(&SystemIds::new().next().to_string()),
         other => panic!("LAZULI_TEST_ENGINE is memory, rados-in-memory or rados, not {other}"),
     };
-    over(objects, clock).await
+    // Alone: its ticks are one after the other, as the examples know them.
+    open(objects, clock, 1).await
 }
 
 /// An engine on a cluster that others may share.
 pub async fn over(objects: Arc<dyn Objects>, clock: Arc<dyn Clock>) -> Arc<Rados> {
+    open(objects, clock, 256).await
+}
+
+async fn open(objects: Arc<dyn Objects>, clock: Arc<dyn Clock>, processes: u64) -> Arc<Rados> {
     // Some groups in several shards; queues and shares are one partition, and what is owned is in one shard.
     let options = Options::new(|group| match group.0.first() {
         Some(b'b' | b't') => 4,
         Some(b'd') => 2,
         _ => 1,
     });
+    let options = Options { processes, ..options };
     Rados::open(objects, clock, &SystemIds::new(), options).await.expect("the cluster takes its client")
 }
 

@@ -13,31 +13,30 @@ use tokio::time::Instant;
 
 use crate::{RETRY_PAUSE, entries, fault, value};
 
-/// So many processes are told apart by the low bits of their ticks: a process gets the number of one that began so many starts before
-/// it. More would have a busy process draw ticks faster than time goes.
-const NUMBERS: u64 = 256;
-
 /// How many processes have begun.
 const STARTS: &str = "starts";
 const COUNT: Bytes = Bytes::from_static(b"count");
 
 pub struct Hlc {
     last: AtomicU64,
-    /// The low bits of all its ticks.
+    /// What is left of all its ticks, divided by how many processes are told apart.
     number: u64,
+    numbers: u64,
 }
 
 impl Hlc {
-    /// Of the process that is the so-manieth to begin.
-    pub fn new(starts: u64) -> Hlc {
-        Hlc { last: AtomicU64::default(), number: starts % NUMBERS }
+    /// Of the process that is the so-manieth to begin, where so many are told apart: one gets the number of the one that began so many
+    /// starts before it.
+    pub fn new(starts: u64, numbers: u64) -> Hlc {
+        let numbers = numbers.max(1);
+        Hlc { last: AtomicU64::default(), number: starts % numbers, numbers }
     }
 
     /// A tick no less than `now` and greater than every one drawn or seen before.
     pub fn draw(&self, now: u64) -> u64 {
         let next = |last: u64| {
             let least = now.max(last + 1);
-            least + (NUMBERS + self.number - least % NUMBERS) % NUMBERS
+            least + (self.numbers + self.number - least % self.numbers) % self.numbers
         };
         let before = self.last.fetch_update(Ordering::AcqRel, Ordering::Acquire, |last| Some(next(last)));
         next(before.unwrap_or_else(|last| last))
@@ -94,9 +93,11 @@ pub async fn count_start(objects: &dyn Objects, patience: Duration) -> Result<u6
 mod tests {
     use super::*;
 
+    const NUMBERS: u64 = 256;
+
     #[test]
     fn goes_on_from_the_greatest_it_has_seen() {
-        let hlc = Hlc::new(0);
+        let hlc = Hlc::new(0, NUMBERS);
         let tick = |n: u64| n * NUMBERS;
         assert_eq!(hlc.draw(tick(10)), tick(10));
         assert_eq!(hlc.draw(tick(10)), tick(11));
@@ -109,7 +110,7 @@ mod tests {
 
     #[test]
     fn no_two_processes_draw_the_same() {
-        let processes: Vec<Hlc> = (0..NUMBERS).map(|starts| Hlc::new(starts + 3 * NUMBERS)).collect();
+        let processes: Vec<Hlc> = (0..NUMBERS).map(|starts| Hlc::new(starts + 3 * NUMBERS, NUMBERS)).collect();
         let mut drawn: Vec<u64> =
             (0..4).flat_map(|now| processes.iter().map(move |hlc| hlc.draw(1_000_000 + now))).collect();
         let count = drawn.len();

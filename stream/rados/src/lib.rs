@@ -48,6 +48,8 @@ pub struct Options {
     pub grace: Duration,
     /// A process that was not heard of for so long is taken for dead.
     pub silence: Duration,
+    /// So many processes are told apart by what they draw their ticks from. More, and a busy one draws them faster than time goes.
+    pub processes: u64,
 }
 
 impl Options {
@@ -57,6 +59,7 @@ impl Options {
             deadline: Duration::from_secs(28),
             grace: Duration::from_secs(3600),
             silence: Duration::from_secs(3600),
+            processes: 256,
         }
     }
 
@@ -110,12 +113,13 @@ impl Rados {
         options: Options,
     ) -> Result<Arc<Rados>, Fault> {
         let starts = hlc::count_start(objects.as_ref(), options.deadline).await?;
+        let hlc = hlc::Hlc::new(starts, options.processes);
         let core = Arc::new(Core {
             objects,
             clock,
             options,
             process: ids.next().0 as u64,
-            hlc: hlc::Hlc::new(starts),
+            hlc,
             memo: memo::Memo::default(),
             known: groups::Known::default(),
             alive: alive::Alive::default(),
