@@ -30,7 +30,7 @@ use env::{Clock, Id, Ids, Timestamp};
 
 use crate::etag::Ticks;
 use crate::events::{Announcement, Outbox};
-use crate::file::opens::{Blocked, OpenFiles, Wait};
+use crate::file::opens::{Blocked, OpenFiles, Wait, is_opened};
 use crate::file::tenure::{Neighbours, Tenures};
 use crate::turns::{Answer, Overlay, Ticket, Turns, lock};
 
@@ -68,12 +68,6 @@ pub trait Command: Send + Sync {
     fn durability(&self) -> Durability {
         Durability::Synced
     }
-}
-
-/// Refused for what others have open, which is not in the records.
-fn is_opened(refusal: &Refusal) -> bool {
-    use contract::ErrorCode::{FileLockConflict, SMBDeletePending, SharingViolation};
-    matches!(refusal.code, FileLockConflict | SMBDeletePending | SharingViolation)
 }
 
 /// Writes, whatever is there.
@@ -295,7 +289,10 @@ impl Shell {
             Err(Failure::Refused(refusal)) if is_opened(&refusal) => {
                 let line = self.turns.line(partition);
                 let _turn = line.enter().await;
-                read().await
+                match read().await {
+                    Err(failure) if failure.is_moved() => Err(refusal.into()),
+                    done => done,
+                }
             }
             done => done,
         }

@@ -15,6 +15,7 @@ use http::trace::{Span, Tracer};
 use http_body_util::Full;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use partition::account::Secret;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
@@ -45,16 +46,6 @@ pub struct OtlpSettings {
     pub headers: Vec<(String, Secret)>,
     /// What the program is, for whoever reads the traces.
     pub resource: Vec<(String, String)>,
-}
-
-/// Shown to nobody but the collector.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(pub String);
-
-impl std::fmt::Debug for Secret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("…")
-    }
 }
 
 /// Takes spans from requests.
@@ -233,7 +224,7 @@ where
         .header("Content-Type", "application/json")
         .header("Connection", "close");
     for (name, value) in &settings.headers {
-        request = request.header(name, &value.0);
+        request = request.header(name, value.reveal());
     }
     let request = request
         .body(Full::new(body))

@@ -197,6 +197,12 @@ impl From<ErrorCode> for Blocked {
     }
 }
 
+/// Refused for what others have open, which is not in the records?
+pub fn is_opened(refusal: &Refusal) -> bool {
+    use ErrorCode::{FileLockConflict, SMBDeletePending, SharingViolation};
+    matches!(refusal.code, FileLockConflict | SMBDeletePending | SharingViolation)
+}
+
 /// Until something was given back. Of several who wait the first goes on first.
 #[derive(Clone, Debug)]
 pub struct Wait(Arc<Semaphore>);

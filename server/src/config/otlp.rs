@@ -2,8 +2,9 @@
 
 use clap::Args;
 use http::source::SourceUrl;
+use partition::account::Secret;
 
-use crate::otlp::{OtlpSettings, Secret};
+use crate::otlp::OtlpSettings;
 
 #[derive(Args, Clone, Debug, Default)]
 pub(super) struct OtlpFlags {
@@ -58,7 +59,7 @@ pub(super) fn merge(
         resource.push(("service.version".into(), env!("CARGO_PKG_VERSION").into()));
     }
     let headers = pairs("OTEL_EXPORTER_OTLP_HEADERS", environment("OTEL_EXPORTER_OTLP_HEADERS"))?;
-    let headers = headers.into_iter().map(|(name, value)| (name, Secret(value))).collect();
+    let headers = headers.into_iter().map(|(name, value)| (name, Secret::new(value))).collect();
     Ok(Some(OtlpSettings { url, ratio, headers, resource }))
 }
 
@@ -135,7 +136,7 @@ mod tests {
         let settings = given(&["endpoint=http://h"], &[("OTEL_EXPORTER_OTLP_HEADERS", "api-key=secret%21")])
             .expect("right")
             .expect("on");
-        assert_eq!(settings.headers, [("api-key".to_string(), Secret("secret!".into()))]);
+        assert_eq!(settings.headers, [("api-key".to_string(), Secret::new("secret!"))]);
         assert!(!format!("{settings:?}").contains("secret"));
     }
 }

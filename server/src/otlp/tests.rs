@@ -45,7 +45,7 @@ fn span(number: u64) -> Span {
 
 fn settings(port: u16) -> OtlpSettings {
     let url = SourceUrl::parse(&format!("http://127.0.0.1:{port}/v1/traces")).expect("right");
-    let (headers, resource) = (vec![("api-key".into(), Secret("k".into()))], vec![("service.name".into(), "s".into())]);
+    let (headers, resource) = (vec![("api-key".into(), Secret::new("k"))], vec![("service.name".into(), "s".into())]);
     OtlpSettings { url, ratio: 1.0, headers, resource }
 }
 
