@@ -68,10 +68,8 @@ impl Rings {
         Rings { accounts: RwLock::default(), first: now.ticks() / (TICKS_PER_SECOND / 1000) }
     }
 
+    /// Of an account of which nothing is kept yet, as a rule.
     fn account(&self, name: &str, now: Timestamp) -> Arc<Mutex<Account>> {
-        if let Some(account) = self.accounts.read().unwrap_or_else(PoisonError::into_inner).get(name) {
-            return account.clone();
-        }
         let mut accounts = self.accounts.write().unwrap_or_else(PoisonError::into_inner);
         if accounts.len() >= ACCOUNTS_MAX && !accounts.contains_key(name) {
             let quiet = accounts.iter().min_by_key(|(_, account)| lock(account).last).map(|(name, _)| name.clone());
@@ -86,6 +84,9 @@ impl Rings {
 
     pub fn note(&self, seen: &Seen<'_>) {
         let Some(name) = seen.account else { return };
+        if let Some(account) = self.accounts.read().unwrap_or_else(PoisonError::into_inner).get(name) {
+            return lock(account).note(seen);
+        }
         let account = self.account(name, seen.began);
         lock(&account).note(seen);
     }

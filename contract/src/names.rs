@@ -91,14 +91,23 @@ pub struct BlobName(String);
 
 impl BlobName {
     pub fn parse(text: &str) -> Result<BlobName, Refusal> {
-        if text.is_empty() || text.chars().any(|c| c.is_control() || is_noncharacter(c)) {
+        let has_strange = match text.is_ascii() {
+            true => text.bytes().any(|c| c.is_ascii_control()),
+            false => text.chars().any(|c| c.is_control() || is_noncharacter(c)),
+        };
+        if text.is_empty() || has_strange {
             return Err(ErrorCode::InvalidUri.into());
         }
-        // Clients and proxies take dot segments out of paths, so that such a blob could be written and never found again.
-        if text.split('/').any(|segment| segment == "." || segment == "..") {
-            return Err(ErrorCode::InvalidUri.into());
+        let mut segments = 0;
+        for segment in text.as_bytes().split(|c| *c == b'/') {
+            // Clients and proxies take dot segments out of paths, so that such a blob could be written and never found again.
+            if segment == b"." || segment == b".." {
+                return Err(ErrorCode::InvalidUri.into());
+            }
+            segments += 1;
         }
-        if text.chars().count() > BLOB_NAME_CHARS_MAX || text.split('/').count() > BLOB_NAME_SEGMENTS_MAX {
+        let is_long = text.len() > BLOB_NAME_CHARS_MAX && text.chars().count() > BLOB_NAME_CHARS_MAX;
+        if is_long || segments > BLOB_NAME_SEGMENTS_MAX {
             return Err(ErrorCode::OutOfRangeInput.into());
         }
         Ok(BlobName(text.to_string()))

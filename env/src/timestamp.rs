@@ -98,6 +98,16 @@ impl Timestamp {
 
     /// Reads the three forms HTTP allows: RFC 1123, RFC 850 and asctime.
     pub fn parse_http_date(text: &str) -> Option<Self> {
+        // As every client writes it, each part in its place; other blanks and the older forms are taken apart into words.
+        if let ([_, _, _, b',', b' ', _, _, b' ', _, _, _, b' ', _, _, _, _, b' ', rest @ ..], true) =
+            (text.as_bytes(), text.is_ascii())
+            && let [.., b' ', b'G', b'M', b'T'] = rest
+            && rest.len() == 12
+        {
+            short_weekday(&text[..3])?;
+            let (day, month, year) = (&text[5..7], &text[8..11], &text[12..16]);
+            return at(year_of_four(year)?, month_number(month)?, two_digits(day)?, &text[17..25]);
+        }
         let text = text.trim();
         let (mut words, mut count) = ([""; 6], 0);
         for word in text.split([' ', ',']).filter(|word| !word.is_empty()) {

@@ -3,8 +3,9 @@
 //! Why no interleaving loses or tears anything:
 //!
 //! 1. Commands on one partition take turns, first come first served. In its turn a command loads and decides over the committed
-//!    state plus the *overlay*: the writes of commands that were decided before it and wait for the same commit.
-//! 2. No command decides while a commit of its partition is in flight, so the overlay always sits on the newest committed state.
+//!    state plus what is *pending*: the writes of commands that were decided before it, in the batch in flight and in the open one.
+//! 2. One batch of a partition is in flight at a time. The next departs when it has landed; if it failed, what was decided over it
+//!    is decided again. Where others than this process commit, nobody decides during a flight (`turns.rs`).
 //! 3. Everything a command read from storage becomes a guard of the batch, without the command's doing. If another process changed
 //!    it the batch is refused as a whole and every command in it starts again from load.
 //! 4. A command is answered, refusals included, only when the batch whose writes it saw is durable. Nobody learns of what may
@@ -32,7 +33,7 @@ use crate::etag::Ticks;
 use crate::events::{Announcement, Outbox};
 use crate::file::opens::{Blocked, OpenFiles, Wait, is_opened};
 use crate::file::tenure::{Neighbours, Tenures};
-use crate::turns::{Answer, Overlay, Ticket, Turns, lock};
+use crate::turns::{Answer, Found, Pending, Ticket, Turns, lock};
 
 /// What changes from one attempt to the next besides the records: time and chance, as plain values.
 #[derive(Clone, Copy, Debug)]
@@ -268,7 +269,7 @@ impl Shell {
             }
         }
         let line = self.turns.line(partition);
-        let _turn = line.enter().await;
+        let _held = line.hold().await;
         let mut done = read().await;
         for _ in 1..READS_IN_TURN {
             match done {
@@ -288,7 +289,7 @@ impl Shell {
         match self.steadily(partition, &read).await {
             Err(Failure::Refused(refusal)) if is_opened(&refusal) => {
                 let line = self.turns.line(partition);
-                let _turn = line.enter().await;
+                let _held = line.hold().await;
                 match read().await {
                     Err(failure) if failure.is_moved() => Err(refusal.into()),
                     done => done,
@@ -339,13 +340,16 @@ impl Shell {
         let begun = self.begin_stage();
         let mut turn = line.enter().await;
         self.pass_stage(Stage::Turn, begun);
-        if turn.open.commands() >= BATCH_COMMANDS_MAX {
-            turn.commit(self.engine.as_ref(), command.partition()).await;
+        while turn.open.commands() >= BATCH_COMMANDS_MAX {
+            let full = turn.open.number();
+            drop(turn);
+            line.commit(self.engine.as_ref(), command.partition(), full).await;
+            turn = line.enter().await;
         }
 
         let loaded = {
             let view = self.engine.view(command.partition()).await?;
-            let reader = Reader::over(view.as_ref(), &turn.open.overlay);
+            let reader = Reader::over(view.as_ref(), turn.pending());
             match command.load(&reader).await {
                 Ok(records) => {
                     reader.judge_wait()?;
@@ -356,10 +360,12 @@ impl Shell {
         };
         let (records, guards) = match loaded {
             Err(Fault::Moved) => return Ok(None),
-            // What another process wrote since may not go together with the overlay. Then the batch is refused; if it is not, or
-            // there is none, it is damage.
-            Err(Fault::Corrupt { .. }) if !turn.open.is_empty() => {
-                turn.commit(self.engine.as_ref(), command.partition()).await;
+            // What another process wrote since may not go together with what is pending. Then that is refused; if it is not, or
+            // nothing is pending, it is damage.
+            Err(Fault::Corrupt { .. }) if !turn.is_settled() => {
+                let open = turn.open.number();
+                drop(turn);
+                line.commit(self.engine.as_ref(), command.partition(), open).await;
                 return Ok(None);
             }
             loaded => loaded?,
@@ -371,7 +377,7 @@ impl Shell {
             Err(_) => &[],
         };
         // Nothing to write and nothing unwritten was seen: the answer rests on committed state alone.
-        if writes.is_empty() && turn.open.is_empty() {
+        if writes.is_empty() && turn.is_settled() {
             return Ok(Some(decided?.1));
         }
 
@@ -381,19 +387,18 @@ impl Shell {
         // Those who wait already are let in first, so that they share the leader's commit, unless there is nothing to be won by
         // that; the others leave it to the leader, unless the leader is gone.
         let is_quick = turn.open.is_buffered() && self.engine.buffers();
-        let commits_now = leadership.is_some() && (is_quick || !line.is_waited_for());
-        if !commits_now {
-            drop(turn);
-            if leadership.is_none() && !ticket.is_orphaned() {
+        if leadership.is_some() && (is_quick || !line.is_waited_for()) {
+            let departed = line.commit_now(turn, self.engine.as_ref(), command.partition()).await;
+            if departed.is_ok() {
+                drop(leadership);
                 return self.answer(command, ticket, decided, begun).await;
             }
-            turn = line.enter().await;
+        } else {
+            drop(turn);
         }
-        // Somebody may have found the batch full and committed it.
-        if turn.open.is_batch_of(&ticket) {
-            turn.commit(self.engine.as_ref(), command.partition()).await;
+        if leadership.is_some() || ticket.is_orphaned() {
+            line.commit(self.engine.as_ref(), command.partition(), ticket.batch_number()).await;
         }
-        drop(turn);
         drop(leadership);
         self.answer(command, ticket, decided, begun).await
     }
@@ -428,11 +433,11 @@ impl Shell {
     }
 }
 
-/// How a command reads its partition: committed state under the overlay. Remembers what was read, as guards, and what has to be over
+/// How a command reads its partition: committed state under what is pending. Remembers what was read, as guards, and what has to be over
 /// before anything is decided.
 pub struct Reader<'a> {
     view: &'a dyn View,
-    overlay: Option<&'a Overlay>,
+    pending: Option<Pending<'a>>,
     guards: Mutex<Vec<Guard>>,
     wait: Mutex<Option<Wait>>,
 }
@@ -440,27 +445,30 @@ pub struct Reader<'a> {
 impl<'a> Reader<'a> {
     /// Committed state alone, for reads that take no turn.
     pub fn committed(view: &'a dyn View) -> Self {
-        Reader { view, overlay: None, guards: Mutex::default(), wait: Mutex::default() }
+        Reader { view, pending: None, guards: Mutex::default(), wait: Mutex::default() }
     }
 
-    fn over(view: &'a dyn View, overlay: &'a Overlay) -> Self {
-        Reader { view, overlay: Some(overlay), guards: Mutex::default(), wait: Mutex::default() }
+    fn over(view: &'a dyn View, pending: Pending<'a>) -> Self {
+        Reader { view, pending: Some(pending), guards: Mutex::default(), wait: Mutex::default() }
     }
 
     /// Is what is read decided upon now? If not, a look is taken in advance.
     pub fn is_in_turn(&self) -> bool {
-        self.overlay.is_some()
+        self.pending.is_some()
     }
 
     pub async fn get(&self, family: Family, key: &[u8]) -> Result<Option<Record>, Fault> {
-        if let Some(pending) = self.overlay.and_then(|overlay| overlay.get(family, key)) {
-            return Ok(pending.clone());
-        }
-        let record = self.view.get(family, key).await?;
-        let key = Bytes::copy_from_slice(key);
-        self.guard(match &record {
-            Some(record) => Guard::At { family, key, revision: record.revision },
-            None => Guard::Absent { family, key },
+        let record = match self.pending.and_then(|pending| pending.get(family, key)) {
+            Some(Found::Open(record)) => return Ok(record.clone()),
+            Some(Found::Below(record)) => record.clone(),
+            None => self.view.get(family, key).await?,
+        };
+        self.guard(|| {
+            let key = Bytes::copy_from_slice(key);
+            match &record {
+                Some(record) => Guard::At { family, key, revision: record.revision },
+                None => Guard::Absent { family, key },
+            }
         });
         Ok(record)
     }
@@ -468,7 +476,7 @@ impl<'a> Reader<'a> {
     /// At most `limit` records in key order.
     pub async fn scan(&self, family: Family, range: &KeyRange, limit: usize) -> Result<Vec<(Bytes, Record)>, Fault> {
         let found = self.scan_pending(family, range, limit).await?;
-        self.guard(Guard::Unchanged(self.view.revision()));
+        self.guard(|| Guard::Unchanged(self.view.revision()));
         Ok(found)
     }
 
@@ -478,16 +486,16 @@ impl<'a> Reader<'a> {
         range: &KeyRange,
         limit: usize,
     ) -> Result<Vec<(Bytes, Record)>, Fault> {
-        let Some(overlay) = self.overlay.filter(|overlay| !overlay.is_empty()) else {
+        let Some(pending) = self.pending.filter(|pending| !pending.is_empty()) else {
             return self.view.scan(family, range, limit).await;
         };
         // Each pending deletion hides at most one record and nothing else hides any, so this many committed ones are enough.
-        let pending: Vec<_> = overlay.range(family, range).collect();
-        let hidden = pending.iter().filter(|(_, record)| record.is_none()).count();
+        let pending = pending.range(family, range);
+        let hidden = pending.values().filter(|record| record.is_none()).count();
         let committed = self.view.scan(family, range, limit.saturating_add(hidden)).await?;
         let mut merged: std::collections::BTreeMap<Bytes, Option<Record>> =
             committed.into_iter().map(|(key, record)| (key, Some(record))).collect();
-        merged.extend(pending.into_iter().map(|(key, record)| (key.clone(), record.clone())));
+        merged.extend(pending);
         Ok(merged.into_iter().filter_map(|(key, record)| Some((key, record?))).take(limit).collect())
     }
 
@@ -503,8 +511,11 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn guard(&self, guard: Guard) {
-        lock(&self.guards).push(guard);
+    /// What is not decided upon guards nothing.
+    fn guard(&self, guard: impl FnOnce() -> Guard) {
+        if self.is_in_turn() {
+            lock(&self.guards).push(guard());
+        }
     }
 
     fn into_guards(self) -> Vec<Guard> {

@@ -1,16 +1,22 @@
 //! The partitions' turns: who may decide, the writes decided and not yet committed, and who waits for them.
+//!
+//! A partition has at most two batches: one *in flight*, which the engine is committing, and one *open*, which commands join. Where the
+//! engine chains commits, commands decide over both while the first is in flight; elsewhere nobody decides then. The open batch departs
+//! when the one before it has landed; if that failed, those in the open one decide again. What a command read of the batch in flight
+//! is guarded by the revision that batch got; what it judged of the whole partition by there being nothing else since
+//! (`OpenBatch::rest_on`).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::ops::{Bound, Deref};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use bytes::Bytes;
 use engine::{
     Batch, CommitError, Durability, Engine, Family, Fault, Guard, KeyRange, PartitionId, Record, Revision, Write,
 };
-use tokio::sync::oneshot;
+use tokio::sync::{MutexGuard, oneshot};
 
 /// The lines that somebody stands in. A line with nobody in it is not kept.
 pub(crate) struct Turns {
@@ -81,12 +87,14 @@ impl Drop for InLine<'_> {
 pub(crate) struct Line {
     /// Fair: whoever asks first is let in first.
     turn: tokio::sync::Mutex<Turn>,
+    /// Held while a batch is committed. Waited for by nobody who has the turn.
+    runway: tokio::sync::Mutex<()>,
     waiting: AtomicUsize,
     holders: AtomicUsize,
 }
 
 impl Line {
-    pub async fn enter(&self) -> tokio::sync::MutexGuard<'_, Turn> {
+    pub async fn enter(&self) -> MutexGuard<'_, Turn> {
         struct Waiting<'a>(&'a AtomicUsize);
         impl Drop for Waiting<'_> {
             fn drop(&mut self) {
@@ -95,7 +103,39 @@ impl Line {
         }
         self.waiting.fetch_add(1, Ordering::AcqRel);
         let _waiting = Waiting(&self.waiting);
-        self.turn.lock().await
+        let mut turn = self.turn.lock().await;
+        turn.settle();
+        turn
+    }
+
+    /// The turn, with nothing in flight: while this is held nothing of the partition is decided or committed here.
+    pub async fn hold(&self) -> (MutexGuard<'_, ()>, MutexGuard<'_, Turn>) {
+        let runway = self.runway.lock().await;
+        (runway, self.enter().await)
+    }
+
+    /// Commits the batch of this number, if nobody has, when the one before it has landed and all who wait for the turn now have joined.
+    pub async fn commit(&self, engine: &dyn Engine, partition: &PartitionId, number: u64) {
+        let (runway, turn) = self.hold().await;
+        if turn.open.number == number {
+            depart(turn, runway, engine, partition).await;
+        }
+    }
+
+    /// Commits what is open without waiting for anybody; gives the turn back if another batch is in flight.
+    pub async fn commit_now<'a>(
+        &'a self,
+        turn: MutexGuard<'a, Turn>,
+        engine: &dyn Engine,
+        partition: &PartitionId,
+    ) -> Result<(), MutexGuard<'a, Turn>> {
+        match self.runway.try_lock() {
+            Ok(runway) => {
+                depart(turn, runway, engine, partition).await;
+                Ok(())
+            }
+            Err(_) => Err(turn),
+        }
     }
 
     /// Makes the caller the leader of the batch that is about to open.
@@ -107,6 +147,48 @@ impl Line {
 
     pub fn is_waited_for(&self) -> bool {
         self.waiting.load(Ordering::Acquire) > 0
+    }
+}
+
+/// Commits what is open and tells everybody in it.
+async fn depart(
+    mut turn: MutexGuard<'_, Turn>,
+    _runway: MutexGuard<'_, ()>,
+    engine: &dyn Engine,
+    partition: &PartitionId,
+) {
+    let Some(Departure { flight, batch, durability, rests, waiters }) = turn.close(engine.chains()) else { return };
+    // Others decide meanwhile, unless it is over at once.
+    let is_quick = durability == Durability::Buffered && engine.buffers();
+    let turn = if engine.chains() && !is_quick {
+        drop(turn);
+        None
+    } else {
+        Some(turn)
+    };
+    let landing = Landing(&flight);
+    let (landed, answer) = match batch.writes.is_empty() {
+        // Nothing is sent whose guards would be looked at, and others may have come after the flight: decided again, over what is
+        // committed.
+        true if rests => (Landed::Failed, Answer::Conflict),
+        true => (Landed::Committed(None), Answer::Committed),
+        false => match engine.commit(partition, batch, durability).await {
+            Ok(revision) => (Landed::Committed(Some(revision)), Answer::Committed),
+            Err(CommitError::Conflict) => (Landed::Failed, Answer::Conflict),
+            Err(CommitError::Fenced) => (Landed::Failed, Answer::Fenced),
+            Err(CommitError::Fault(fault)) => (Landed::Failed, Answer::Fault(fault)),
+        },
+    };
+    landing.land(landed);
+    if let Some(mut turn) = turn {
+        turn.settle();
+    }
+    tell(waiters, &answer);
+}
+
+fn tell(waiters: Vec<oneshot::Sender<Answer>>, answer: &Answer) {
+    for waiter in waiters {
+        let _ = waiter.send(answer.clone()); // whoever left needs no answer
     }
 }
 
@@ -126,34 +208,106 @@ impl Drop for Leadership<'_> {
         if let Ok(mut turn) = self.line.turn.try_lock()
             && turn.open.number == self.batch_number
         {
-            turn.open = OpenBatch { number: self.batch_number + 1, ..OpenBatch::default() };
+            turn.renew();
         }
     }
 }
 
+/// A batch that the engine was given.
+struct Flight {
+    overlay: Overlay,
+    /// It commits only if nothing was committed to the partition after this.
+    unchanged_since: Option<Revision>,
+    landed: OnceLock<Landed>,
+}
+
+enum Landed {
+    /// With the revision that its records have, if it has any.
+    Committed(Option<Revision>),
+    /// Or nobody knows.
+    Failed,
+}
+
+/// Sees to it that every flight lands: whoever is torn down on the way leaves an outcome that is not known.
+struct Landing<'a>(&'a Flight);
+
+impl Landing<'_> {
+    fn land(self, landed: Landed) {
+        let _ = self.0.landed.set(landed); // nobody else does
+    }
+}
+
+impl Drop for Landing<'_> {
+    fn drop(&mut self) {
+        let _ = self.0.landed.set(Landed::Failed); // unless it has landed
+    }
+}
+
+/// What is closed, on its way to the engine.
+struct Departure {
+    flight: Arc<Flight>,
+    batch: Batch,
+    durability: Durability,
+    /// It was decided over a flight.
+    rests: bool,
+    waiters: Vec<oneshot::Sender<Answer>>,
+}
+
 #[derive(Default)]
 pub(crate) struct Turn {
+    /// What was closed last, until nothing rests on it.
+    below: Option<Arc<Flight>>,
     pub open: OpenBatch,
 }
 
 impl Turn {
-    /// Commits what is open, in this turn (nobody decides meanwhile), and tells everybody in it.
-    pub async fn commit(&mut self, engine: &dyn Engine, partition: &PartitionId) {
-        let open = std::mem::take(&mut self.open);
-        self.open.number = open.number + 1;
-        let answer = if open.overlay.is_empty() {
-            Answer::Committed
-        } else {
-            match engine.commit(partition, open.batch(), open.durability()).await {
-                Ok(_) => Answer::Committed,
-                Err(CommitError::Conflict) => Answer::Conflict,
-                Err(CommitError::Fenced) => Answer::Fenced,
-                Err(CommitError::Fault(fault)) => Answer::Fault(fault),
-            }
-        };
-        for waiter in open.waiters {
-            let _ = waiter.send(answer.clone()); // whoever left needs no answer
+    /// Nothing is decided that is not committed.
+    pub fn is_settled(&self) -> bool {
+        self.below.is_none() && self.open.is_empty()
+    }
+
+    /// What is decided and not committed yet.
+    pub fn pending(&self) -> Pending<'_> {
+        Pending { open: &self.open.overlay, below: self.below.as_ref().map(|flight| &flight.overlay) }
+    }
+
+    /// Takes note of what became of the batch in flight. If it failed, those in the open one, of which the engine knows nothing yet,
+    /// decide again.
+    fn settle(&mut self) {
+        let Some(landed) = self.below.as_ref().and_then(|flight| flight.landed.get()) else { return };
+        match landed {
+            Landed::Committed(_) if self.open.is_empty() => {}
+            Landed::Committed(_) => return, // what is open rests on it
+            Landed::Failed => tell(self.renew().waiters, &Answer::Conflict),
         }
+        self.below = None;
+    }
+
+    /// Another batch is open.
+    fn renew(&mut self) -> OpenBatch {
+        let next = OpenBatch { number: self.open.number + 1, ..OpenBatch::default() };
+        std::mem::replace(&mut self.open, next)
+    }
+
+    /// Ends the open batch, if anybody is in it. What was in flight has landed.
+    fn close(&mut self, chains: bool) -> Option<Departure> {
+        self.settle();
+        if self.open.is_empty() {
+            return None;
+        }
+        let mut open = self.renew();
+        let below = self.below.take();
+        if let Some(below) = &below {
+            open.rest_on(below);
+        }
+        if chains {
+            open.guard_the_whole();
+        }
+        let (unchanged_since, durability) = (open.unchanged_since(), open.durability());
+        let batch = Batch { guards: open.guards, writes: open.overlay.writes() };
+        let flight = Arc::new(Flight { overlay: open.overlay, unchanged_since, landed: OnceLock::new() });
+        self.below = Some(flight.clone());
+        Some(Departure { flight, batch, durability, rests: below.is_some(), waiters: open.waiters })
     }
 }
 
@@ -175,6 +329,10 @@ pub(crate) struct Ticket {
 }
 
 impl Ticket {
+    pub fn batch_number(&self) -> u64 {
+        self.batch_number
+    }
+
     /// Nobody is left whose duty it is to commit the batch. (It may be committed already.)
     pub fn is_orphaned(&self) -> bool {
         self.leader.strong_count() == 0
@@ -209,8 +367,8 @@ impl OpenBatch {
         self.waiters.len()
     }
 
-    pub fn is_batch_of(&self, ticket: &Ticket) -> bool {
-        self.number == ticket.batch_number
+    pub fn number(&self) -> u64 {
+        self.number
     }
 
     /// May all that is written in it be buffered?
@@ -249,8 +407,74 @@ impl OpenBatch {
         Ticket { batch_number: self.number, leader: self.leader.clone(), answer }
     }
 
-    fn batch(&self) -> Batch {
-        Batch { guards: self.guards.clone(), writes: self.overlay.writes() }
+    /// Lets what was read over a batch in flight, which was committed since, be guarded by what it is now. What was read of that
+    /// batch has its revision. If nothing was committed between the views of this batch and that one, the partition as they saw it and
+    /// as it was when that one was committed are the same; otherwise the guards stay, and the engine refuses them.
+    fn rest_on(&mut self, below: &Flight) {
+        let Some(Landed::Committed(Some(committed))) = below.landed.get() else { return };
+        let is_same = |seen: Revision| seen < *committed && below.unchanged_since.is_some_and(|since| since <= seen);
+        for guard in &mut self.guards {
+            match guard {
+                Guard::At { revision, .. } if *revision == PENDING => *revision = *committed,
+                Guard::Unchanged(seen) | Guard::ReadAt(seen) if is_same(*seen) => *seen = *committed,
+                _ => {}
+            }
+        }
+    }
+
+    /// Others will decide over this batch before it is committed: then nothing else may come between.
+    fn guard_the_whole(&mut self) {
+        let read_at = self.guards.iter().find_map(|guard| match guard {
+            Guard::ReadAt(revision) => Some(*revision),
+            _ => None,
+        });
+        if let Some(revision) = read_at.filter(|_| self.unchanged_since().is_none()) {
+            self.guards.push(Guard::Unchanged(revision));
+        }
+    }
+
+    fn unchanged_since(&self) -> Option<Revision> {
+        let revisions = self.guards.iter().filter_map(|guard| match guard {
+            Guard::Unchanged(revision) => Some(*revision),
+            _ => None,
+        });
+        revisions.min()
+    }
+}
+
+/// What a command in its turn sees over the committed state: what is open, over what is in flight.
+#[derive(Clone, Copy)]
+pub(crate) struct Pending<'a> {
+    open: &'a Overlay,
+    below: Option<&'a Overlay>,
+}
+
+/// A record that is not committed.
+pub(crate) enum Found<'a> {
+    Open(&'a Option<Record>),
+    /// Of the batch in flight: to be guarded by what that becomes.
+    Below(&'a Option<Record>),
+}
+
+impl<'a> Pending<'a> {
+    pub fn is_empty(&self) -> bool {
+        self.open.is_empty() && self.below.is_none_or(Overlay::is_empty)
+    }
+
+    pub fn get(&self, family: Family, key: &[u8]) -> Option<Found<'a>> {
+        if self.is_empty() {
+            return None;
+        }
+        let key = (family, Bytes::copy_from_slice(key));
+        let open = self.open.0.get(&key).map(Found::Open);
+        open.or_else(|| self.below?.0.get(&key).map(Found::Below))
+    }
+
+    /// In order; `None` where a record was deleted.
+    pub fn range(&self, family: Family, range: &KeyRange) -> BTreeMap<Bytes, Option<Record>> {
+        let overlays = [self.below, Some(self.open)].into_iter().flatten();
+        let rows = overlays.flat_map(|overlay| overlay.range(family, range));
+        rows.map(|(key, record)| (key.clone(), record.clone())).collect()
     }
 }
 
@@ -258,26 +482,15 @@ impl OpenBatch {
 #[derive(Default)]
 pub(crate) struct Overlay(BTreeMap<(Family, Bytes), Option<Record>>);
 
-/// The revision of what has no revision yet. No guard is made from it.
-const PENDING: Revision = Revision(u64::MAX);
+/// The revision of what has no revision yet.
+pub(crate) const PENDING: Revision = Revision(u64::MAX);
 
 impl Overlay {
-    pub fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    pub fn get(&self, family: Family, key: &[u8]) -> Option<&Option<Record>> {
-        if self.0.is_empty() {
-            return None;
-        }
-        self.0.get(&(family, Bytes::copy_from_slice(key)))
-    }
-
-    pub fn range<'a>(
-        &'a self,
-        family: Family,
-        range: &KeyRange,
-    ) -> impl Iterator<Item = (&'a Bytes, &'a Option<Record>)> {
+    fn range<'a>(&'a self, family: Family, range: &KeyRange) -> impl Iterator<Item = (&'a Bytes, &'a Option<Record>)> {
         let start = match &range.start {
             Bound::Included(key) => Bound::Included((family, key.clone())),
             Bound::Excluded(key) => Bound::Excluded((family, key.clone())),

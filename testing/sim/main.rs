@@ -8,9 +8,11 @@ use testing::sim::check::Kind;
 use testing::sim::plan::Subject;
 use testing::sim::run::{Problem, Settings, play, run};
 
-/// The seeds of the short run, in two tests so that two cores share them: 100,000 operations.
-const SEEDS: u64 = 200;
+/// The seeds of the short run, in two tests so that two cores share them: 100,000 operations, and some to spare for histories that say
+/// too little to be judged.
+const SEEDS: u64 = 206;
 const OPERATIONS: u64 = 500;
+const JUDGED: u64 = 100_000;
 
 fn asked(name: &str) -> Option<u64> {
     let value = std::env::var(name).ok()?;
@@ -24,6 +26,7 @@ fn run_half(half: u64) {
     for seed in (0..seeds).filter(|seed| seed % 2 == half) {
         match run(&Settings::new(seed, operations)) {
             Ok(summary) => total.add(&summary),
+            Err(failure) if failure.says_too_little() => println!("seed {seed} says too little"),
             Err(failure) => panic!("{failure}"),
         }
     }
@@ -32,7 +35,7 @@ fn run_half(half: u64) {
         return;
     }
     // A run in which nothing happens proves nothing.
-    assert!(total.calls >= SEEDS * OPERATIONS / 2, "{total:#?}");
+    assert!(total.calls >= JUDGED / 2, "{total:#?}");
     let struck = total.struck;
     assert!(total.crashes > 20 && total.jumps > 100, "{total:#?}");
     assert!(total.manners.iter().all(|exchanges| *exchanges > 50), "{total:#?}");

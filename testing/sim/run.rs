@@ -8,9 +8,8 @@ use std::ops::Range;
 use std::process::ExitCode;
 
 use testing::sim::Summary;
-use testing::sim::check::Kind;
 use testing::sim::plan::Subject;
-use testing::sim::run::{Problem, Settings, play};
+use testing::sim::run::{Settings, play};
 
 /// At most one history in so many may say too little.
 const UNJUDGED_ONE_IN: u64 = 100;
@@ -34,7 +33,7 @@ fn main() -> ExitCode {
         }
         match outcome {
             Ok(summary) => total.add(&summary),
-            Err(failure) if matches!(&failure.problem, Problem::Violation(why) if why.kind == Kind::TooUncertain) => {
+            Err(failure) if failure.says_too_little() => {
                 println!("seed {seed} says too little");
                 unjudged += 1;
             }

@@ -4,6 +4,7 @@
 //! holds it is dropped, however that comes about.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -81,9 +82,10 @@ impl Drop for Entered {
     fn drop(&mut self) {
         let mut inside = self.door.inside();
         inside.all -= 1;
-        match inside.by_address.get_mut(&self.address) {
-            Some(count) if *count > 1 => *count -= 1,
-            _ => drop(inside.by_address.remove(&self.address)),
+        let Entry::Occupied(mut count) = inside.by_address.entry(self.address) else { return };
+        *count.get_mut() -= 1;
+        if *count.get() == 0 {
+            count.remove();
         }
     }
 }

@@ -31,7 +31,8 @@ impl Address {
         knows: impl Fn(&str) -> bool,
     ) -> Result<(Address, String), Refusal> {
         // A target with scheme and host, as proxies send it, names the host itself.
-        let (host, target) = match target.split_once("://") {
+        let absolute = if target.starts_with('/') { None } else { target.split_once("://") };
+        let (host, target) = match absolute {
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https") => {
                 let at = rest.find(['/', '?']).unwrap_or(rest.len());
                 (&rest[..at], if at == rest.len() { "/" } else { &rest[at..] })

@@ -18,6 +18,7 @@ use partition::{Failure, Shell};
 use crate::blob::acl::allow_anonymous;
 use crate::request::Request;
 use crate::tokens::{Principal, Tokens};
+use crate::wire::Names;
 use account_sas::AccountSas;
 use service_sas::ServiceSas;
 pub use service_sas::TableScope;
@@ -159,18 +160,15 @@ pub async fn authorize(
 
 /// What a request does by its headers, beside its own operation: the operations that would do it alone, whose rights it takes.
 fn also_done<'a>(request: &'a Request<'_>, row: &'a Operation) -> impl Iterator<Item = &'static Operation> + 'a {
-    const HEADERS: [(OperationId, &[&str]); 2] = [
-        (OperationId::SetBlobTags, &["x-ms-tags", "x-ms-if-tags"]),
-        (
-            OperationId::SetBlobImmutabilityPolicy,
-            &["x-ms-immutability-policy-until-date", "x-ms-immutability-policy-mode", "x-ms-legal-hold"],
-        ),
-    ];
-    let done = HEADERS.into_iter().filter(move |(_, names)| {
-        let is_sent = names.iter().any(|name| request.header(name).is_some());
-        row.on == Resource::Blob && is_sent
-    });
-    done.filter_map(|(id, _)| Service::Blob.rows().iter().find(|row| row.id == id))
+    const TAGS: Names<2> = Names::new(["x-ms-tags", "x-ms-if-tags"]);
+    const IMMUTABILITY: Names<3> =
+        Names::new(["x-ms-immutability-policy-until-date", "x-ms-immutability-policy-mode", "x-ms-legal-hold"]);
+    let is_blob = row.on == Resource::Blob;
+    let tags = is_blob && request.head.sent(&TAGS).any(|(_, value)| !value.is_empty());
+    let immutability = is_blob && request.head.sent(&IMMUTABILITY).any(|(_, value)| !value.is_empty());
+    let done = [(OperationId::SetBlobTags, tags), (OperationId::SetBlobImmutabilityPolicy, immutability)].into_iter();
+    let rows = done.filter(|(_, is_done)| *is_done);
+    rows.filter_map(|(id, _)| Service::Blob.rows().iter().find(|row| row.id == id))
 }
 
 async fn permit(

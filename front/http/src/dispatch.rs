@@ -16,7 +16,7 @@ use crate::queue::{self, messages};
 use crate::request::Request;
 use crate::service;
 use crate::table;
-use crate::wire::{Body, Response};
+use crate::wire::{Body, Names, Response};
 
 pub async fn dispatch(
     app: &App,
@@ -192,10 +192,12 @@ async fn dispatch_other(
 
 /// Old clients of the Blob service send no version; the Queue and File services want one.
 fn refuse_missing_version(request: &Request<'_>, row: &Operation) -> Result<(), Refusal> {
-    let is_said = request.header("x-ms-version").is_some()
-        || ["api-version", "sv"].iter().any(|name| request.query.get(name).is_some());
+    let is_said = || {
+        request.header("x-ms-version").is_some()
+            || ["api-version", "sv"].iter().any(|name| request.query.get(name).is_some())
+    };
     let is_wanted = matches!(request.service, Service::Queue | Service::File);
-    if is_wanted && !is_said && row.anonymous != Anonymous::Always {
+    if is_wanted && row.anonymous != Anonymous::Always && !is_said() {
         return Err(Refusal::missing_header("x-ms-version"));
     }
     Ok(())
@@ -207,14 +209,14 @@ fn refuse_encryption(request: &Request<'_>, row: &Operation) -> Result<(), Refus
     if request.service != Service::Blob || row.anonymous == Anonymous::Always {
         return Ok(());
     }
-    match CLIENT_ENCRYPTION.iter().find(|name| request.head.header(name).is_some()) {
-        Some(name) => Err(Refusal::from(ErrorCode::NotImplemented).with("HeaderName", *name)),
+    match request.head.sent(&CLIENT_ENCRYPTION).next() {
+        Some((name, _)) => Err(Refusal::from(ErrorCode::NotImplemented).with("HeaderName", name)),
         None => Ok(()),
     }
 }
 
 /// Customer-provided keys and encryption scopes, of what is written and of what is read from elsewhere.
-const CLIENT_ENCRYPTION: [&str; 9] = [
+const CLIENT_ENCRYPTION: Names<9> = Names::new([
     "x-ms-encryption-key",
     "x-ms-encryption-key-sha256",
     "x-ms-encryption-algorithm",
@@ -224,7 +226,7 @@ const CLIENT_ENCRYPTION: [&str; 9] = [
     "x-ms-source-encryption-key",
     "x-ms-source-encryption-key-sha256",
     "x-ms-source-encryption-algorithm",
-];
+]);
 
 /// A condition that an operation would not judge must not be taken for one that held.
 pub fn refuse_unsupported_conditions(request: &Request<'_>, row: &Operation) -> Result<(), Refusal> {

@@ -56,8 +56,9 @@ impl App {
         let Some(observer) = self.observer.get() else { return };
         let refusal = response.refusal.as_deref();
         let relayed = || {
-            let header = response.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("x-ms-error-code"));
-            header.filter(|_| response.is_relayed).map(|(_, code)| code.as_ref())
+            let headers = if response.is_relayed { response.headers.as_slice() } else { &[] };
+            let header = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("x-ms-error-code"));
+            header.map(|(_, code)| code.as_ref())
         };
         observer.answered(&Seen {
             id: context.id,

@@ -36,6 +36,7 @@ pub struct Request<'a> {
 }
 
 impl Request<'_> {
+    #[inline]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.head.header(name).filter(|value| !value.is_empty())
     }

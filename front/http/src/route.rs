@@ -15,7 +15,8 @@ pub fn route(request: &Request<'_>) -> Result<&'static Operation, Refusal> {
     }
     let mut nearest: Option<&'static Selector> = None;
     let mut other_method = false;
-    for row in rows.iter().filter(|row| row.on == on && is_named_by(&row.chosen_by, request)) {
+    let named = named(request, on);
+    for row in rows.iter().filter(|row| row.on == on && is_named_by(&row.chosen_by, named)) {
         if !row.methods.contains(&method) {
             other_method = true;
         } else if row.chosen_by.tests.iter().all(|test| holds(test, request)) {
@@ -46,17 +47,22 @@ fn method(request: &Request<'_>) -> Result<Method, Refusal> {
     }
 }
 
+/// `restype` and `comp`, as rows are chosen by them.
+fn named<'a>(request: &'a Request<'_>, on: Resource) -> [Option<&'a str>; 2] {
+    let (restype, comp) = (request.query.get("restype"), request.query.get("comp"));
+    // Quirk: in path style a client in wide use takes the account for a container when it sends a batch.
+    let is_batch = request.service == Service::Blob && comp == Some("batch") && on == Resource::Account;
+    [restype.filter(|_| !is_batch), comp]
+}
+
 /// Are `restype` and `comp` the row's?
-fn is_named_by(selector: &Selector, request: &Request<'_>) -> bool {
+fn is_named_by(selector: &Selector, [restype, comp]: [Option<&str>; 2]) -> bool {
     let same = |wanted: Option<&str>, given: Option<&str>| match (wanted, given) {
         (None, None) => true,
         (Some(wanted), Some(given)) => wanted.eq_ignore_ascii_case(given),
         _ => false,
     };
-    let (restype, comp) = (request.query.get("restype"), request.query.get("comp"));
-    // Quirk: in path style a client in wide use takes the account for a container when it sends a batch.
-    let is_batch = request.service == Service::Blob && comp == Some("batch") && request.resource() == Resource::Account;
-    same(selector.restype, restype.filter(|_| !is_batch)) && same(selector.comp, comp)
+    same(selector.restype, restype) && same(selector.comp, comp)
 }
 
 fn holds(test: &Test, request: &Request<'_>) -> bool {

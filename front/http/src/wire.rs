@@ -14,5 +14,5 @@ mod response;
 
 pub use body::{Body, BodyError, Transport};
 pub use connection::{Connection, Limits, serve, turn_away};
-pub use head::{BodyKind, Head, HeadError};
+pub use head::{BodyKind, Head, HeadError, Names};
 pub use response::{Pieces, Response, ResponseBody};

@@ -82,7 +82,7 @@ impl Command for SetAttribute {
             Which::Version(ticks) if !is_current => put(PastId { ticks, is_version: true }, &head),
             Which::Current | Which::Version(_) => put_head(&head),
         });
-        Ok((writes, head))
+        Ok((writes, *head))
     }
 }
 

@@ -155,11 +155,11 @@ async fn take_from(
         let reader = ContentReader::open(&shell.engine, partition, view, state.place, &head, 0, bytes).await?;
         let content = reader.share(bytes, true).await?;
         let (_, slices) = content.stored();
-        return Ok(Taken { head, runs: body::runs(&slices), blocks: None, _pins: content.pins() });
+        return Ok(Taken { head: *head, runs: body::runs(&slices), blocks: None, _pins: content.pins() });
     }
     let (runs, blocks) = load_content(&Reader::committed(view.as_ref()), &state).await?;
     let pins = runs.iter().flat_map(|run| &run.slices).map(|slice| shell.engine.pin(slice.extent)).collect();
-    Ok(Taken { head: state.head, runs, blocks, _pins: pins })
+    Ok(Taken { head: *state.head, runs, blocks, _pins: pins })
 }
 
 /// A part of a source, or all of it, and how many bytes that is.
@@ -178,7 +178,7 @@ pub async fn open(
         let part = range.map(|range| range.within(head.content_bytes)).transpose()?;
         let (first, bytes) = part.map_or((0, head.content_bytes), |part| (part.first, part.bytes()));
         let reader = ContentReader::open(&shell.engine, &partition, view, place, &head, first, bytes).await?;
-        Ok((head, bytes, reader))
+        Ok((*head, bytes, reader))
     };
     shell.steadily(&partition, open).await
 }
@@ -334,10 +334,10 @@ impl Command for CopyBlob {
             From::Elsewhere(_) => None,
             From::Itself(which) => match load_state(reader, *which).await? {
                 None => None,
-                Some(state) if state.is_current => Some(Own { head: state.head, content: None }),
+                Some(state) if state.is_current => Some(Own { head: *state.head, content: None }),
                 Some(state) => {
                     let content = load_content(reader, &state).await?;
-                    Some(Own { head: state.head, content: Some(content) })
+                    Some(Own { head: *state.head, content: Some(content) })
                 }
             },
         };

@@ -329,7 +329,7 @@ async fn list_in(
         }
     };
     let (first, last) = match query.range {
-        None if head.content_bytes == 0 => return Ok(PageList { head, listed: Vec::new(), next: None }),
+        None if head.content_bytes == 0 => return Ok(PageList { head: *head, listed: Vec::new(), next: None }),
         None => (0, head.content_bytes - 1),
         Some(range) => {
             let part = range.within(head.content_bytes)?;
@@ -359,11 +359,11 @@ async fn list_in(
         if listed.len() > query.results_max {
             let next = listed[query.results_max].pages.first;
             listed.truncate(query.results_max);
-            return Ok(PageList { head, listed, next: Some(next) });
+            return Ok(PageList { head: *head, listed, next: Some(next) });
         }
         position = until + 1;
     }
-    Ok(PageList { head, listed, next: None })
+    Ok(PageList { head: *head, listed, next: None })
 }
 
 /// Runs looked up at once.

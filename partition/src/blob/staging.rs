@@ -404,7 +404,7 @@ async fn blocks_in(
     head.must_be(BlobKind::is_block)?;
     let committed = body::load_block_list(&reader, &place, Some(&head)).await?;
     let committed = committed.map(|record| BlockList::decode(&record.value)).transpose()?.unwrap_or_default().0;
-    Ok(Blocks { head: Some(head), committed, uncommitted })
+    Ok(Blocks { head: Some(*head), committed, uncommitted })
 }
 
 #[cfg(test)]

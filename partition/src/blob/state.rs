@@ -204,7 +204,8 @@ pub(super) fn put_past(id: PastId, past: &PastBlob) -> Write {
 /// A state, and where its content lies.
 #[derive(Clone, Debug)]
 pub struct State {
-    pub head: BlobHead,
+    /// On the heap: it is large, and handed from stage to stage.
+    pub head: Box<BlobHead>,
     pub place: Place,
     /// Is it what the blob is now?
     pub is_current: bool,
@@ -221,12 +222,12 @@ pub async fn load_state(reader: &Reader<'_>, which: Which) -> Result<Option<Stat
         && let Some(head) = load_head(reader).await?
         && (which == Which::Current || head.version.map(Which::Version) == Some(which))
     {
-        return Ok(Some(State { head, place: Place::CURRENT, is_current: true }));
+        return Ok(Some(State { head: Box::new(head), place: Place::CURRENT, is_current: true }));
     }
     let Some(id) = id else { return Ok(None) };
     let Some(record) = reader.get(container::PAST, &id.key()).await? else { return Ok(None) };
     let past = PastBlob::decode(&record.value)?;
-    let state = State { head: past.head, place: id.place(), is_current: false };
+    let state = State { head: Box::new(past.head), place: id.place(), is_current: false };
     Ok(Some(state).filter(|_| past.deleted.is_none()))
 }
 

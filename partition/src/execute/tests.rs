@@ -14,14 +14,19 @@ use tokio::task::yield_now;
 
 use super::*;
 
+mod flight;
 mod shared;
 
 const COUNTER: Family = Family(1);
+/// More than any test commits.
+const EXITS: usize = 1_000_000;
 
 /// Passes everything on; commits wait for the gate, and may be made to fail.
 struct Gated {
     inner: MemoryEngine,
     gate: Semaphore,
+    /// What was committed is answered when this is passed.
+    exit: Semaphore,
     commits: AtomicUsize,
     /// What was asked of each commit.
     durabilities: Mutex<Vec<Durability>>,
@@ -35,6 +40,7 @@ impl Gated {
         Arc::new(Gated {
             inner: MemoryEngine::new(),
             gate: Semaphore::new(open),
+            exit: Semaphore::new(EXITS),
             commits: AtomicUsize::new(0),
             durabilities: Mutex::default(),
             answers: Mutex::default(),
@@ -61,7 +67,11 @@ impl Around for Gated {
             let answer = self.answers.lock().expect("no panic holds it").pop_front();
             match answer {
                 Some(error) => Err(error),
-                None => self.inner.commit(partition, batch, durability).await,
+                None => {
+                    let committed = self.inner.commit(partition, batch, durability).await;
+                    self.exit.acquire().await.expect("never closed").forget();
+                    committed
+                }
             }
         })
     }
@@ -334,9 +344,9 @@ async fn scans_see_the_overlay() {
     };
     let committed = Batch { guards: Vec::new(), writes: vec![put("a"), put("c"), put("e"), put("g")] };
     engine.commit(&partition, committed, Durability::Synced).await.expect("nothing guards it");
-    let mut open = crate::turns::OpenBatch::default();
+    let mut turn = crate::turns::Turn::default();
     let pending = [put("b"), put("f"), Write::Delete { family: COUNTER, key: Bytes::from_static(b"c") }];
-    let _ticket = open.join(Vec::new(), &pending, Durability::Synced);
+    let _ticket = turn.open.join(Vec::new(), &pending, Durability::Synced);
     let view = engine.view(&partition).await.expect("open");
     for (start, end, limit, expected) in [
         (Bound::Unbounded, Bound::Unbounded, 100, "a b e f g"),
@@ -348,7 +358,7 @@ async fn scans_see_the_overlay() {
     ] {
         let bytes = |bound: Bound<&'static str>| bound.map(|key| Bytes::from_static(key.as_bytes()));
         let range = KeyRange { start: bytes(start), end: bytes(end) };
-        let reader = Reader::over(view.as_ref(), &open.overlay);
+        let reader = Reader::over(view.as_ref(), turn.pending());
         let rows = reader.scan(COUNTER, &range, limit).await.expect("scanned");
         let keys: Vec<_> = rows.iter().map(|(key, _)| String::from_utf8_lossy(key).into_owned()).collect();
         assert_eq!(keys.join(" "), expected);

@@ -7,12 +7,14 @@
 //! 1. Rows are added (`show`), and all go at once when fjall has them (`clear`). Nothing is written to fjall in between.
 //! 2. A reader takes the rows and a snapshot of fjall under one lock (`over`). After a batch was written and before `clear`
 //!    the snapshot has more than the rows: a commit that was staged last and written at once was never shown. Then the
-//!    snapshot alone counts (`above`): rows of one commit over records of the next would be a state that never was.
+//!    snapshot alone counts (`above`): rows of one commit over records of the next would be a state that never was. A batch
+//!    that can be in the snapshot was announced (`begin_write`), so that only then the snapshot has to be asked.
 //! 3. A view stands still: rows that are added later have a higher number than it looks at, and rows that were cleared stay
 //!    for those who hold them.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use bytes::Bytes;
@@ -21,6 +23,8 @@ use bytes::Bytes;
 pub struct Buffered {
     /// `None` while nothing waits.
     shown: RwLock<Option<Shown>>,
+    /// What is shown is being written to fjall.
+    is_written: AtomicBool,
 }
 
 #[derive(Clone, Default)]
@@ -37,11 +41,28 @@ type Rows = BTreeMap<Bytes, Vec<(u64, Option<Bytes>)>>;
 pub struct Over(Option<Shown>);
 
 impl Buffered {
-    /// A snapshot, taken by `take`, and what lies over it.
-    pub fn over<T>(&self, take: impl FnOnce() -> T) -> (Over, T) {
+    /// A snapshot, taken by `take`, and what lies over it. `number` tells the newest commit that a snapshot shows.
+    pub fn over<T, E>(
+        &self,
+        take: impl FnOnce() -> T,
+        number: impl FnOnce(&T) -> Result<u64, E>,
+    ) -> Result<(Over, T), E> {
         let shown = read(&self.shown);
         let snapshot = take();
-        (Over(shown.clone()), snapshot)
+        // Asked after the snapshot was taken, and before `clear` can be over.
+        let may_be_in_it = self.is_written.load(Ordering::SeqCst);
+        let over = Over(shown.clone());
+        drop(shown);
+        if over.is_empty() || !may_be_in_it {
+            return Ok((over, snapshot));
+        }
+        let written = number(&snapshot)?;
+        Ok((over.above(written), snapshot))
+    }
+
+    /// What is shown will be in snapshots from now on, sooner or later.
+    pub fn begin_write(&self) {
+        self.is_written.store(true, Ordering::SeqCst);
     }
 
     /// Adds what the commits up to this number left, as one step.
@@ -65,6 +86,7 @@ impl Buffered {
         if !self.is_empty() {
             *write(&self.shown) = None;
         }
+        self.is_written.store(false, Ordering::SeqCst);
     }
 
     pub fn is_empty(&self) -> bool {
@@ -74,7 +96,7 @@ impl Buffered {
 
 impl Over {
     /// What lies over a snapshot that shows commits up to this one: nothing, if the rows are among them.
-    pub fn above(self, written: u64) -> Over {
+    fn above(self, written: u64) -> Over {
         Over(self.0.filter(|shown| shown.newest > written))
     }
 
@@ -134,6 +156,11 @@ mod tests {
         Bytes::from_static(text.as_bytes())
     }
 
+    fn look(buffered: &Buffered, written: u64) -> Over {
+        let (over, ()) = buffered.over(|| (), |()| Ok::<_, ()>(written)).expect("the number is known");
+        over
+    }
+
     fn all(over: &Over) -> String {
         let rows = over.range(&Bound::Unbounded, &Bound::Unbounded, usize::MAX);
         let words = rows.iter().map(|(key, value)| {
@@ -145,7 +172,7 @@ mod tests {
     #[test]
     fn whoever_looks_sees_what_was_shown_then() {
         let buffered = Buffered::default();
-        let look = || buffered.over(|| ()).0;
+        let look = || look(&buffered, 0);
         let before = look();
         buffered.show(5, [(bytes("a"), Some(bytes("1"))), (bytes("b"), Some(bytes("1")))].into_iter());
         let first = look();
@@ -166,9 +193,14 @@ mod tests {
     fn what_was_written_is_not_laid_over_itself() {
         let buffered = Buffered::default();
         buffered.show(5, [(bytes("a"), Some(bytes("1")))].into_iter());
+        assert_eq!(all(&look(&buffered, 6)), "a=1", "nothing is being written");
+        buffered.begin_write();
         for (written, expected) in [(0, "a=1"), (4, "a=1"), (5, ""), (6, "")] {
-            assert_eq!(all(&buffered.over(|| ()).0.above(written)), expected, "{written}");
+            assert_eq!(all(&look(&buffered, written)), expected, "{written}");
         }
+        buffered.clear();
+        buffered.show(7, [(bytes("a"), Some(bytes("2")))].into_iter());
+        assert_eq!(all(&look(&buffered, 9)), "a=2", "what was written is over");
     }
 
     #[test]
@@ -176,7 +208,7 @@ mod tests {
         let buffered = Buffered::default();
         let rows = ["a", "b", "c", "d", "e"].map(|key| (bytes(key), (key != "b").then(|| bytes("1"))));
         buffered.show(1, rows.into_iter());
-        let over = buffered.over(|| ()).0;
+        let over = look(&buffered, 0);
         let keys = |start: Bound<&str>, end: Bound<&str>, most| {
             let owned = |bound: Bound<&str>| bound.map(|key| key.as_bytes().to_vec());
             let rows = over.range(&owned(start), &owned(end), most);

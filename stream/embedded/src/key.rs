@@ -70,10 +70,14 @@ pub fn partition_prefix(group: &GroupId, family: Family, partition: &[u8]) -> Ve
     out.push(group.0.len() as u8);
     out.extend_from_slice(&group.0);
     out.push(family.0);
-    for byte in partition {
-        out.push(*byte);
-        if *byte == ESCAPE {
-            out.push(ESCAPED_ZERO);
+    if !partition.contains(&ESCAPE) {
+        out.extend_from_slice(partition);
+    } else {
+        for byte in partition {
+            out.push(*byte);
+            if *byte == ESCAPE {
+                out.push(ESCAPED_ZERO);
+            }
         }
     }
     out.extend_from_slice(&[ESCAPE, CLOSE]);

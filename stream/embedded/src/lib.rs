@@ -417,6 +417,10 @@ impl Engine for Embedded {
         self.durability == Durability::Full
     }
 
+    fn chains(&self) -> bool {
+        true
+    }
+
     fn sync(&self) -> BoxFuture<'_, Result<(), Fault>> {
         Box::pin(self.sync_buffered())
     }

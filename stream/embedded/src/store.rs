@@ -259,6 +259,7 @@ impl Core {
         }
         batch.insert(&store.meta, COMMIT_KEY, self.number.to_be_bytes());
         alive.announce(stage.dying.iter().map(|(address, (bytes, _))| (*address, *bytes)));
+        buffered.begin_write();
         let watch = Stopwatch::start();
         batch.commit().map_err(|error| fault("writing a commit", error))?;
         numbers.writing.add(watch.ticks());

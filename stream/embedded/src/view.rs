@@ -39,12 +39,7 @@ impl Embedded {
 
 /// A snapshot of what is written, and what lies over it: together one committed state.
 fn newest(store: &Store, buffered: &Buffered) -> Result<(Over, Snapshot), Fault> {
-    let (over, snapshot) = buffered.over(|| store.db.snapshot());
-    if over.is_empty() {
-        return Ok((over, snapshot));
-    }
-    let written = store.number_in(&snapshot)?;
-    Ok((over.above(written), snapshot))
+    buffered.over(|| store.db.snapshot(), |snapshot| store.number_in(snapshot))
 }
 
 impl View for EmbeddedView {

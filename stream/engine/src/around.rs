@@ -32,6 +32,10 @@ pub trait Around: Send + Sync {
         self.inner().buffers()
     }
 
+    fn chains(&self) -> bool {
+        self.inner().chains()
+    }
+
     fn sync(&self) -> BoxFuture<'_, Result<(), Fault>> {
         self.inner().sync()
     }
@@ -89,6 +93,10 @@ impl<T: Around> Engine for T {
 
     fn buffers(&self) -> bool {
         Around::buffers(self)
+    }
+
+    fn chains(&self) -> bool {
+        Around::chains(self)
     }
 
     fn sync(&self) -> BoxFuture<'_, Result<(), Fault>> {

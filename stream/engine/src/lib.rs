@@ -253,6 +253,12 @@ pub trait Engine: Send + Sync {
         false
     }
 
+    /// Is it worth deciding over a commit that is still in flight? Not where other processes commit, too: they would refute it. Those who
+    /// do so guard what they decide all the same.
+    fn chains(&self) -> bool {
+        false
+    }
+
     /// Returns when every commit acknowledged before the call is durable.
     fn sync(&self) -> BoxFuture<'_, Result<(), Fault>>;
 

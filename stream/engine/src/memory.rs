@@ -241,6 +241,10 @@ impl Engine for MemoryEngine {
         })
     }
 
+    fn chains(&self) -> bool {
+        true
+    }
+
     /// Nothing outlives this engine: what can be seen is as durable as anything in it.
     fn sync(&self) -> BoxFuture<'_, Result<(), Fault>> {
         Box::pin(std::future::ready(Ok(())))

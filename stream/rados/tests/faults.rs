@@ -188,41 +188,49 @@ fn naming(pin: &Pin) -> Batch {
     Batch { guards: Vec::new(), writes: vec![put("", vec![ExtentSlice::whole(pin.extent())])] }
 }
 
+/// A process of its own: what it began and did not end dies with it.
+fn process<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(work)
+}
+
 /// What a process leaves when it dies goes when it has been silent for long enough, and only what nobody needs.
-#[tokio::test]
-async fn others_clear_up_after_a_process_that_died() {
+#[test]
+fn others_clear_up_after_a_process_that_died() {
     let (cluster, clock) = (Fake::default(), clock());
-    let dying = open(&cluster, &clock).await;
-    let kept = write(&dying, 1000).await;
-    dying.commit(&partition("p"), naming(&kept), Synced).await.expect("committed");
-    let replaced = write(&dying, 2000).await;
-    dying.commit(&partition("q"), naming(&replaced), Synced).await.expect("committed");
-    let next = write(&dying, 3000).await;
-    dying.commit(&partition("q"), naming(&next), Synced).await.expect("committed");
-    let unnamed = write(&dying, 4000).await;
-    // The names are told first; then it dies.
-    cluster.set_fate(|object, _| if is_commit(object) { Fate::Lost } else { Fate::Applied });
-    let r = partition("r");
-    let commit = dying.commit(&r, naming(&unnamed), Synced);
-    assert!(tokio::time::timeout(Duration::from_millis(100), commit).await.is_err());
+    process(async {
+        let dying = open(&cluster, &clock).await;
+        let kept = write(&dying, 1000).await;
+        dying.commit(&partition("p"), naming(&kept), Synced).await.expect("committed");
+        let replaced = write(&dying, 2000).await;
+        dying.commit(&partition("q"), naming(&replaced), Synced).await.expect("committed");
+        let next = write(&dying, 3000).await;
+        dying.commit(&partition("q"), naming(&next), Synced).await.expect("committed");
+        let unnamed = write(&dying, 4000).await;
+        // The names are told first; then it dies.
+        cluster.set_fate(|object, _| if is_commit(object) { Fate::Lost } else { Fate::Applied });
+        let r = partition("r");
+        let commit = dying.commit(&r, naming(&unnamed), Synced);
+        assert!(tokio::time::timeout(Duration::from_millis(100), commit).await.is_err());
+        std::mem::forget((kept, replaced, next, unnamed)); // it is dead, and drops nothing
+    });
     cluster.clear_fate();
     assert_eq!(cluster.names("extent.").len(), 4);
-    std::mem::forget((kept, replaced, next, unnamed)); // it is dead, and drops nothing
-    drop(dying);
 
-    let other = open(&cluster, &clock).await;
-    other.sweep_now().await.expect("swept");
-    assert_eq!(cluster.names("extent.").len(), 4, "it may be alive");
-    clock.advance_seconds(3 * 3600);
-    other.sweep_now().await.expect("swept");
-    let left = cluster.names("extent.");
-    assert_eq!(left.len(), 2, "{left:?}");
-    assert_eq!(cluster.names("intents."), Vec::<String>::new());
-    for name in ["p", "q"] {
-        let view = other.view(&partition(name)).await.expect("a view");
-        let record = view.get(FAMILY, &key()).await.expect("a read").expect("there");
-        assert!(other.read_extent(record.slices[0]).await.is_ok());
-    }
+    process(async {
+        let other = open(&cluster, &clock).await;
+        other.sweep_now().await.expect("swept");
+        assert_eq!(cluster.names("extent.").len(), 4, "it may be alive");
+        clock.advance_seconds(3 * 3600);
+        other.sweep_now().await.expect("swept");
+        let left = cluster.names("extent.");
+        assert_eq!(left.len(), 2, "{left:?}");
+        assert_eq!(cluster.names("intents."), Vec::<String>::new());
+        for name in ["p", "q"] {
+            let view = other.view(&partition(name)).await.expect("a view");
+            let record = view.get(FAMILY, &key()).await.expect("a read").expect("there");
+            assert!(other.read_extent(record.slices[0]).await.is_ok());
+        }
+    });
 }
 
 /// A flipped bit in a body is never served.

@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 
 use super::broken::{Breakage, BrokenEngine};
 use super::chance::Chance;
-use super::check::{Violation, check};
+use super::check::{Kind, Violation, check};
 use super::client;
 use super::containers::{self, BLOBS, CONTAINERS, Condition, What};
 use super::executor::{Executor, Pace, Stuck};
@@ -181,6 +181,13 @@ pub enum Problem {
 pub struct Failure {
     pub settings: Settings,
     pub problem: Problem,
+}
+
+impl Failure {
+    /// Nothing is proved by such a history, neither way.
+    pub fn says_too_little(&self) -> bool {
+        matches!(&self.problem, Problem::Violation(violation) if violation.kind == Kind::TooUncertain)
+    }
 }
 
 impl fmt::Display for Failure {

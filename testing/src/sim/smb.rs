@@ -79,7 +79,7 @@ impl Rights {
 }
 
 fn choose_open(chance: &mut Chance) -> Deed {
-    let access = Rights { read: true, ..Rights::choose(chance, [4, 2, 1]) };
+    let access = Rights { read: true, ..Rights::choose(chance, [4, 2, 2]) };
     let share = Rights::choose(chance, [3, 3, 3]);
     let deletes_on_close = access.delete && chance.below(3) == 0;
     Deed::Open { file: chance.index(FILES.len()), claim: Claim { access, share, deletes_on_close } }
@@ -87,7 +87,7 @@ fn choose_open(chance: &mut Chance) -> Deed {
 
 fn choose_on(chance: &mut Chance, access: Rights) -> What {
     let range = Range::choose(chance);
-    match chance.weighted(&[5, 6, 5, 3, 2, 5]) {
+    match chance.weighted(&[5, 6, 5, 3, 3, 5]) {
         1 if access.write => What::Write(range),
         2 => What::Lock { range, exclusive: chance.below(2) == 0 },
         3 => What::Unlock(range),

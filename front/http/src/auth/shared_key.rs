@@ -9,6 +9,7 @@ use env::Timestamp;
 use super::failed;
 use super::strings::{HeaderOrder, Signed, Variant, without_secrets};
 use crate::request::Request;
+use crate::wire::Names;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Form {
@@ -25,7 +26,7 @@ pub const VARIANTS: [Variant; 4] = [
 ];
 
 /// Headers that stand in the string on lines of their own; twice would make it ambiguous.
-const SIGNED_ONCE: [&str; 11] = [
+const SIGNED_ONCE: Names<11> = Names::new([
     "content-encoding",
     "content-language",
     "content-md5",
@@ -37,7 +38,7 @@ const SIGNED_ONCE: [&str; 11] = [
     "if-unmodified-since",
     "range",
     "x-ms-date",
-];
+]);
 
 pub fn verify(request: &Request<'_>, value: &str, form: Form) -> Result<(), Refusal> {
     let (account, signature) = value.split_once(':').ok_or(ErrorCode::InvalidAuthenticationInfo)?;
@@ -46,7 +47,7 @@ pub fn verify(request: &Request<'_>, value: &str, form: Form) -> Result<(), Refu
         return Err(failed("The account in the Authorization header is not the account of the address."));
     }
     check_date(request)?;
-    if let Some(name) = SIGNED_ONCE.iter().find(|name| request.head.headers(name).count() > 1) {
+    if let Some(name) = request.head.repeated(&SIGNED_ONCE) {
         return Err(Refusal::bad_header("Authorization", format!("{name} is sent twice")));
     }
 

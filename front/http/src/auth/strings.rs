@@ -110,7 +110,9 @@ impl Signed<'_> {
             HeaderOrder::Bytes => ours.sort_by(|(a, _), (b, _)| lower(a).cmp(lower(b))),
         }
         for (name, value) in ours {
-            text.extend(name.chars().map(|c| c.to_ascii_lowercase()));
+            let start = text.len();
+            text.push_str(name);
+            text[start..].make_ascii_lowercase();
             text.push(':');
             text.push_str(value);
             text.push('\n');

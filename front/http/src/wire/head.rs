@@ -17,6 +17,8 @@ pub struct Head {
     headers: Vec<(Range<usize>, Range<usize>)>,
     /// A bit for each name that is there, by `bit`: most of the names that are asked for are not, and are not looked for then.
     names: u64,
+    /// The bits that two of the headers have.
+    repeated: u64,
     /// HTTP/1.0 closes unless asked not to, and knows no 100-continue.
     pub is_http_1_0: bool,
     pub body: BodyKind,
@@ -65,13 +67,17 @@ impl Head {
             at..at + part.len()
         };
         let text = std::str::from_utf8(&bytes[..length]).map_err(|_| HeadError::NotText)?.to_string();
-        let names = request.headers.iter().fold(0, |names, header| names | bit(header.name));
+        let (names, repeated) = request.headers.iter().fold((0, 0), |(names, repeated), header| {
+            let bit = bit(header.name);
+            (names | bit, repeated | (names & bit))
+        });
         let mut head = Head {
             text,
             method: place(request.method.unwrap_or_default().as_bytes()),
             target: place(request.path.unwrap_or_default().as_bytes()),
             headers: request.headers.iter().map(|h| (place(h.name.as_bytes()), place(trim(h.value)))).collect(),
             names,
+            repeated,
             is_http_1_0: request.version == Some(0),
             body: BodyKind::Absent,
         };
@@ -118,26 +124,49 @@ impl Head {
     }
 
     /// All values of a header, in order.
+    #[inline]
     pub fn headers<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         let headers = if self.may_have(name) { self.headers.as_slice() } else { &[] };
         headers.iter().filter(move |(other, _)| self.is_named(other, name)).map(|(_, value)| &self.text[value.clone()])
     }
 
-    /// The first value of a header.
+    /// The first value of a header. Inlined, so that the bit of a name that stands in the program is known before it runs.
+    #[inline]
     pub fn header(&self, name: &str) -> Option<&str> {
-        if !self.may_have(name) {
-            return None;
-        }
+        if self.may_have(name) { self.find(name) } else { None }
+    }
+
+    /// Those of the names that are there, with the first value of each.
+    pub fn sent<const N: usize>(&self, names: &Names<N>) -> impl Iterator<Item = (&'static str, &str)> {
+        names
+            .with_bits()
+            .filter(|(_, bit)| self.names & bit != 0)
+            .filter_map(|(name, _)| Some((name, self.find(name)?)))
+    }
+
+    /// The first of the names that is there more than once.
+    pub fn repeated<const N: usize>(&self, names: &Names<N>) -> Option<&'static str> {
+        let mut may_be = names.with_bits().filter(|(_, bit)| self.repeated & bit != 0);
+        may_be.find(|(name, _)| self.headers(name).count() > 1).map(|(name, _)| name)
+    }
+
+    fn find(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(other, _)| self.is_named(other, name)).map(|(_, value)| &self.text[value.clone()])
     }
 
+    #[inline]
     fn may_have(&self, name: &str) -> bool {
         self.names & bit(name) != 0
     }
 
-    /// Lengths first: most names differ in them, and are then not looked at.
+    /// Lengths first: most names differ in them, and are then not looked at. And as it is written before without case: that is
+    /// one comparison, and most clients write our names as we do.
     fn is_named(&self, other: &Range<usize>, name: &str) -> bool {
-        other.len() == name.len() && self.text.as_bytes()[other.clone()].eq_ignore_ascii_case(name.as_bytes())
+        if other.len() != name.len() {
+            return false;
+        }
+        let other = &self.text.as_bytes()[other.clone()];
+        other == name.as_bytes() || other.eq_ignore_ascii_case(name.as_bytes())
     }
 
     pub fn all_headers(&self) -> impl Iterator<Item = (&str, &str)> {
@@ -158,11 +187,37 @@ impl Head {
     }
 }
 
+/// Names that are looked for together, as a rule in vain; their bits are known before the program runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Names<const N: usize> {
+    names: [&'static str; N],
+    bits: [u64; N],
+}
+
+impl<const N: usize> Names<N> {
+    pub const fn new(names: [&'static str; N]) -> Self {
+        let (mut bits, mut at) = ([0; N], 0);
+        while at < N {
+            bits[at] = bit(names[at]);
+            at += 1;
+        }
+        Names { names, bits }
+    }
+
+    fn with_bits(&self) -> impl Iterator<Item = (&'static str, u64)> + use<N> {
+        self.names.into_iter().zip(self.bits)
+    }
+}
+
 /// Which bit stands for a name, in whatever case it is written.
-fn bit(name: &str) -> u64 {
-    let of = |at: usize| name.as_bytes().get(at).map_or(0, |c| u64::from(c.to_ascii_lowercase()));
-    let (length, last) = (name.len(), of(name.len().wrapping_sub(1)));
-    let mixed = (length as u64) ^ (last << 8) ^ (of(length / 2) << 16) ^ (of(5) << 24);
+#[inline]
+const fn bit(name: &str) -> u64 {
+    const fn of(name: &[u8], at: usize) -> u64 {
+        if at < name.len() { name[at].to_ascii_lowercase() as u64 } else { 0 }
+    }
+    let (name, length) = (name.as_bytes(), name.len());
+    let last = of(name, length.wrapping_sub(1));
+    let mixed = (length as u64) ^ (last << 8) ^ (of(name, length / 2) << 16) ^ (of(name, 5) << 24);
     1 << (mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58)
 }
 
@@ -220,6 +275,25 @@ mod tests {
         let target = |bytes: usize| format!("GET /{} HTTP/1.1\nHost: a\n\n", "x".repeat(bytes - 1));
         assert!(parse(&target(TARGET_BYTES_MAX)).is_ok_and(|head| head.is_some()));
         assert_eq!(parse(&target(TARGET_BYTES_MAX + 1)).map(|_| ()), Err(HeadError::TargetTooLong));
+    }
+
+    #[test]
+    fn names_that_are_looked_for_together() {
+        let parse = |headers: &str| {
+            let (head, _) = parse(&format!("GET / HTTP/1.1\nHost: h\n{headers}\n")).expect("right").expect("whole");
+            head
+        };
+        let names = Names::new(["range", "x-ms-date", "if-match"]);
+        for (headers, there, repeated) in [
+            ("", vec![], None),
+            ("Range: a\nX-Ms-Date: b\n", vec!["range", "x-ms-date"], None),
+            ("If-Match: a\nRange: b\nif-match: c\n", vec!["range", "if-match"], Some("if-match")),
+            ("Accept: a\nAccept: b\n", vec![], None),
+        ] {
+            let head = parse(headers);
+            let found: Vec<_> = head.sent(&names).map(|(name, _)| name).collect();
+            assert_eq!((found, head.repeated(&names)), (there, repeated), "{headers}");
+        }
     }
 
     #[test]

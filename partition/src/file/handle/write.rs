@@ -100,9 +100,12 @@ impl Command for WriteFile {
 
     async fn load(&self, reader: &Reader<'_>) -> Result<Before, Fault> {
         let (state, found) = (tree::state(reader).await?, tree::find_node(reader, self.written.file).await?);
-        let runs = match found.as_ref().and_then(|(node, _)| node.body()) {
-            Some(body) if self.written.content.bytes() > 0 => {
-                body::overlapping(reader, &state, body, self.written.offset, self.end() - 1).await?
+        let runs = match found.as_ref().map(|(node, _)| &node.kind) {
+            // Behind its end a file has no runs.
+            Some(NodeKind::File { bytes, body })
+                if self.written.content.bytes() > 0 && self.written.offset < *bytes =>
+            {
+                body::overlapping(reader, &state, *body, self.written.offset, self.end() - 1).await?
             }
             _ => Vec::new(),
         };
