@@ -347,8 +347,12 @@ impl Shell {
             turn = line.enter().await;
         }
 
+        // A batch looks at one committed state: what its first command saw. What changed since is found out by its guards.
+        let view = match turn.open.view.take() {
+            Some(view) => view,
+            None => self.engine.view(command.partition()).await?,
+        };
         let loaded = {
-            let view = self.engine.view(command.partition()).await?;
             let reader = Reader::over(view.as_ref(), turn.pending());
             match command.load(&reader).await {
                 Ok(records) => {
@@ -384,6 +388,7 @@ impl Shell {
         let begun = self.begin_stage();
         let leadership = turn.open.is_empty().then(|| line.lead(&mut turn.open));
         let ticket = turn.open.join(guards, writes, command.durability());
+        turn.open.view = Some(view);
         // Those who wait already are let in first, so that they share the leader's commit, unless there is nothing to be won by
         // that; the others leave it to the leader, unless the leader is gone.
         let is_quick = turn.open.is_buffered() && self.engine.buffers();

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use bytes::Bytes;
 use engine::{
-    Batch, CommitError, Durability, Engine, Family, Fault, Guard, KeyRange, PartitionId, Record, Revision, Write,
+    Batch, CommitError, Durability, Engine, Family, Fault, Guard, KeyRange, PartitionId, Record, Revision, View, Write,
 };
 use tokio::sync::{MutexGuard, oneshot};
 
@@ -350,6 +350,8 @@ impl Ticket {
 pub(crate) struct OpenBatch {
     number: u64,
     leader: Weak<()>,
+    /// What is committed, as the commands in it saw it; the next one looks at the same.
+    pub view: Option<Box<dyn View>>,
     pub overlay: Overlay,
     guards: Vec<Guard>,
     guarded: HashSet<(Family, Bytes)>,

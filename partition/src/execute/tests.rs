@@ -28,6 +28,7 @@ struct Gated {
     /// What was committed is answered when this is passed.
     exit: Semaphore,
     commits: AtomicUsize,
+    views: AtomicUsize,
     /// What was asked of each commit.
     durabilities: Mutex<Vec<Durability>>,
     /// What the next commits answer instead of committing.
@@ -42,6 +43,7 @@ impl Gated {
             gate: Semaphore::new(open),
             exit: Semaphore::new(EXITS),
             commits: AtomicUsize::new(0),
+            views: AtomicUsize::new(0),
             durabilities: Mutex::default(),
             answers: Mutex::default(),
             buffers: AtomicBool::new(false),
@@ -52,6 +54,11 @@ impl Gated {
 impl Around for Gated {
     fn inner(&self) -> &dyn Engine {
         &self.inner
+    }
+
+    fn view<'a>(&'a self, partition: &'a PartitionId) -> BoxFuture<'a, Result<Box<dyn View>, Fault>> {
+        self.views.fetch_add(1, Ordering::SeqCst);
+        self.inner.view(partition)
     }
 
     fn commit<'a>(
@@ -153,6 +160,7 @@ async fn settle() {
 async fn waiting_commands_share_a_commit() {
     let engine = Gated::new(1); // opening takes one commit
     let shell = shell(engine.clone()).await;
+    let views_before = engine.views.load(Ordering::SeqCst);
     let mut tasks = Vec::new();
     for _ in 0..100 {
         tasks.push(start(&shell, None).await);
@@ -167,6 +175,7 @@ async fn waiting_commands_share_a_commit() {
     assert_eq!(counts, (1..=100).collect::<Vec<u64>>(), "no update is lost");
     // The first went alone, the ninety-nine that came meanwhile together.
     assert_eq!(engine.commits.load(Ordering::SeqCst), 3);
+    assert_eq!(engine.views.load(Ordering::SeqCst) - views_before, 2, "a batch looks at one state");
     assert_eq!(shell.turns.lines(), 0, "no line is kept for nobody");
 }
 

@@ -23,6 +23,7 @@ mod extents;
 pub mod fake;
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
+mod gather;
 mod groups;
 mod hlc;
 mod key;
@@ -87,6 +88,7 @@ struct Core {
     known: groups::Known,
     alive: alive::Alive,
     owners: owners::Owners,
+    openings: view::Openings,
     /// Rounds of sweeping so far.
     rounds: AtomicU64,
     /// Held by the round under way: when one is over, so is what those before it had taken up.
@@ -124,6 +126,7 @@ impl Rados {
             known: groups::Known::default(),
             alive: alive::Alive::default(),
             owners: owners::Owners::default(),
+            openings: view::Openings::default(),
             rounds: AtomicU64::default(),
             sweeping: tokio::sync::Mutex::default(),
             intents: tokio::sync::Mutex::default(),

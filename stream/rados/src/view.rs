@@ -5,7 +5,8 @@
 //! newer state.
 //!
 //! Records with an empty key are what most commands begin with (the head of a blob and its small body, a queue's state), so opening a
-//! view brings those of the first families along: a small read is one operation.
+//! view brings those of the first families along: a small read is one operation, and one for all who begin with the same partition at
+//! the same time (`gather.rs`).
 
 use std::collections::HashMap;
 use std::ops::Bound;
@@ -19,6 +20,7 @@ use engine::{
 use librados::{Found, Look, OpError, Pool};
 
 use crate::alive::OpenView;
+use crate::gather::Gather;
 use crate::shard::Shard;
 use crate::{Core, entries, fault, key, value};
 
@@ -36,11 +38,19 @@ pub struct RadosView {
     revision: AtomicU64,
     /// Something was told of this state.
     is_shown: AtomicBool,
-    /// What came with the opening, by its key, and the revision it is of.
-    brought: HashMap<Bytes, Option<Record>>,
-    brought_revision: u64,
+    opening: Arc<Opening>,
     _open: OpenView,
 }
+
+/// What comes with the opening of a view: records by their keys, and the revision they are of.
+#[derive(Default)]
+pub struct Opening {
+    revision: u64,
+    brought: HashMap<Bytes, Option<Record>>,
+}
+
+/// Openings under way, by shard and partition: requests on one container all begin with its record, and read it together.
+pub type Openings = Gather<(u64, Bytes), Result<Arc<Opening>, Fault>>;
 
 impl Core {
     pub async fn open_view(self: &Arc<Self>, partition: &PartitionId) -> Result<RadosView, Fault> {
@@ -48,42 +58,47 @@ impl Core {
         let group = self.find_group(&partition.group).await?;
         // A fenced group shows nothing, whether it is swept or not.
         let shard = group.filter(|group| group.fenced.is_none()).map(|group| self.shard(partition, group.shards));
-        let mut view = RadosView {
+        let opening = match &shard {
+            Some(shard) => {
+                let id = (shard.hash, partition.key.clone());
+                self.openings.read(id, async || self.read_opening(shard, &partition.key).await.map(Arc::new)).await?
+            }
+            None => Arc::default(),
+        };
+        Ok(RadosView {
             core: Arc::clone(self),
             shard,
             partition: partition.key.clone(),
-            revision: AtomicU64::new(0),
+            revision: AtomicU64::new(opening.revision),
             is_shown: AtomicBool::new(false),
-            brought: HashMap::new(),
-            brought_revision: 0,
+            opening,
             _open: open,
-        };
-        let keys: Vec<Bytes> =
-            BROUGHT_FAMILIES.map(|family| key::record(Family(family), &partition.key, b"")).collect();
-        let mut found = view.read(vec![Look::Keys(keys.clone())]).await?;
-        let found = view.records(found.pop())?;
-        view.brought = keys.into_iter().map(|key| (key, None)).collect();
-        view.brought.extend(found.into_iter().map(|(key, record)| (key, Some(record))));
-        view.brought_revision = view.revision.load(Ordering::Acquire);
-        view.is_shown = AtomicBool::new(false);
-        Ok(view)
+        })
     }
-}
 
-impl RadosView {
-    /// Reads of the view's state; `Moved` if it is gone. Without the shard there is nothing, which is what is found.
-    async fn read(&self, mut looks: Vec<Look>) -> Result<Vec<Found>, Fault> {
-        let empty = || looks_empty(&looks);
-        let Some(shard) = &self.shard else { return Ok(empty()) };
-        let nothing = empty();
-        let head = key::head(&self.partition);
-        looks.insert(0, Look::Keys(vec![head]));
-        let (revision, found) = match self.core.objects.read(Pool::Records, &shard.object, looks).await {
+    async fn read_opening(&self, shard: &Shard, partition: &Bytes) -> Result<Opening, Fault> {
+        let keys: Vec<Bytes> = BROUGHT_FAMILIES.map(|family| key::record(Family(family), partition, b"")).collect();
+        let (revision, mut found) = self.read_shard(shard, partition, vec![Look::Keys(keys.clone())]).await?;
+        let mut brought: HashMap<_, _> = keys.into_iter().map(|key| (key, None)).collect();
+        let records = self.records(shard, found.pop())?;
+        brought.extend(records.into_iter().map(|(key, record)| (key, Some(record))));
+        Ok(Opening { revision, brought })
+    }
+
+    /// What the looks find, and the revision of the partition that they are of.
+    async fn read_shard(
+        &self,
+        shard: &Shard,
+        partition: &Bytes,
+        mut looks: Vec<Look>,
+    ) -> Result<(u64, Vec<Found>), Fault> {
+        let nothing = looks_empty(&looks);
+        looks.insert(0, Look::Keys(vec![key::head(partition)]));
+        let (revision, found) = match self.objects.read(Pool::Records, &shard.object, looks).await {
             Ok(mut seen) => {
                 let rest = seen.found.split_off(1.min(seen.found.len()));
-                let stored = entries(seen, 0)?.pop();
-                let revision = match stored {
-                    Some((_, stored)) => value::read_revision(stored).ok_or_else(|| self.corrupt("a head"))?.0,
+                let revision = match entries(seen, 0)?.pop() {
+                    Some((_, stored)) => value::read_revision(stored).ok_or_else(|| corrupt(shard, "a head"))?.0,
                     None => 0,
                 };
                 (revision, rest)
@@ -91,7 +106,33 @@ impl RadosView {
             Err(OpError::Missing) => (0, nothing),
             Err(error) => return Err(fault("reading a shard", error)),
         };
-        self.core.hlc.observe(revision);
+        self.hlc.observe(revision);
+        Ok((revision, found))
+    }
+
+    fn records(&self, shard: &Shard, found: Option<Found>) -> Result<Vec<(Bytes, Record)>, Fault> {
+        let (Some(Found::Entries(entries)) | Some(Found::Page { entries, .. })) = found else {
+            return Err(corrupt(shard, "an answer"));
+        };
+        let record = |(key, stored): (Bytes, Bytes)| {
+            let record = value::read_record(stored).ok_or_else(|| corrupt(shard, "a record"))?;
+            if record.slices.is_empty() {
+                self.memo.note_plain(shard.hash, key.clone(), record.revision);
+            }
+            Ok((key, record))
+        };
+        entries.into_iter().map(record).collect()
+    }
+}
+
+fn corrupt(shard: &Shard, what: &str) -> Fault {
+    Fault::Corrupt { what: format!("{what} of {}", shard.object) }
+}
+
+impl RadosView {
+    /// Reads of the view's state; `Moved` if it is gone.
+    async fn read(&self, shard: &Shard, looks: Vec<Look>) -> Result<Option<Found>, Fault> {
+        let (revision, mut found) = self.core.read_shard(shard, &self.partition, looks).await?;
         if self.is_shown.swap(true, Ordering::AcqRel) {
             if self.revision.load(Ordering::Acquire) != revision {
                 return Err(Fault::Moved);
@@ -99,30 +140,12 @@ impl RadosView {
         } else {
             self.revision.store(revision, Ordering::Release);
         }
-        Ok(found)
-    }
-
-    fn records(&self, found: Option<Found>) -> Result<Vec<(Bytes, Record)>, Fault> {
-        let (Some(Found::Entries(entries)) | Some(Found::Page { entries, .. })) = found else {
-            return Err(self.corrupt("an answer"));
-        };
-        entries.into_iter().map(|(key, stored)| Ok((key.clone(), self.record(key, stored)?))).collect()
-    }
-
-    fn record(&self, key: Bytes, stored: Bytes) -> Result<Record, Fault> {
-        let record = value::read_record(stored).ok_or_else(|| self.corrupt("a record"))?;
-        if let (true, Some(shard)) = (record.slices.is_empty(), &self.shard) {
-            self.core.memo.note_plain(shard.hash, key, record.revision);
-        }
-        Ok(record)
-    }
-
-    fn corrupt(&self, what: &str) -> Fault {
-        let object = self.shard.as_ref().map_or("", |shard| &shard.object);
-        Fault::Corrupt { what: format!("{what} of {object}") }
+        Ok(found.pop())
     }
 
     async fn read_range(&self, family: Family, range: &KeyRange, limit: usize) -> Result<Vec<(Bytes, Record)>, Fault> {
+        // Without the shard there is nothing.
+        let Some(shard) = &self.shard else { return Ok(Vec::new()) };
         let prefix = key::records(family, &self.partition);
         let mut after = match &range.start {
             Bound::Unbounded => prefix.clone(),
@@ -138,12 +161,12 @@ impl RadosView {
         while rows.len() < limit {
             let wanted = (limit - rows.len()).min(RANGE_ENTRIES) as u64;
             let look = Look::Range { after: after.clone(), prefix: prefix.clone(), limit: wanted };
-            let found = self.read(vec![look]).await?.pop();
+            let found = self.read(shard, vec![look]).await?;
             let more = matches!(found, Some(Found::Page { more: true, .. }));
-            let found = self.records(found)?;
+            let found = self.core.records(shard, found)?;
             let is_empty = found.is_empty();
             for (stored, record) in found {
-                let (_, key) = key::split_record(family, &stored).ok_or_else(|| self.corrupt("a key"))?;
+                let (_, key) = key::split_record(family, &stored).ok_or_else(|| corrupt(shard, "a key"))?;
                 if is_beyond(&key) {
                     return Ok(rows);
                 }
@@ -179,16 +202,17 @@ impl View for RadosView {
 
     fn get<'a>(&'a self, family: Family, key: &'a [u8]) -> BoxFuture<'a, Result<Option<Record>, Fault>> {
         Box::pin(async move {
+            let Some(shard) = &self.shard else { return Ok(None) };
             let key = key::record(family, &self.partition, key);
             // Shown first, so that the state cannot become a newer one after it was compared.
-            if let Some(brought) = self.brought.get(&key)
+            if let Some(brought) = self.opening.brought.get(&key)
                 && !(self.is_shown.swap(true, Ordering::AcqRel)
-                    && self.revision.load(Ordering::Acquire) != self.brought_revision)
+                    && self.revision.load(Ordering::Acquire) != self.opening.revision)
             {
                 return Ok(brought.clone());
             }
-            let found = self.read(vec![Look::Keys(vec![key])]).await?.pop();
-            Ok(self.records(found)?.pop().map(|(_, record)| record))
+            let found = self.read(shard, vec![Look::Keys(vec![key])]).await?;
+            Ok(self.core.records(shard, found)?.pop().map(|(_, record)| record))
         })
     }
 
