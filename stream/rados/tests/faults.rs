@@ -171,6 +171,25 @@ async fn a_small_change_costs_one_read_and_one_write() {
     }
 }
 
+/// The record of a busy container is read once for all who ask for it at the same time, and never before they asked.
+#[tokio::test]
+async fn those_who_ask_at_once_share_a_read() {
+    let (cluster, clock) = (Fake::default(), clock());
+    let engine = open(&cluster, &clock).await;
+    add(&engine, &partition("p")).await.expect("counted");
+    let reads_before = cluster.operations().1;
+    let mut asked = tokio::task::JoinSet::new();
+    for _ in 0..32 {
+        let engine = Arc::clone(&engine);
+        asked.spawn(async move { count(&engine, &partition("p")).await.0 });
+    }
+    while let Some(found) = asked.join_next().await {
+        assert_eq!(found.expect("no panic"), 1);
+    }
+    // Each also reads a record that views do not bring along.
+    assert_eq!(cluster.operations().1 - reads_before, 2 + 32);
+}
+
 struct Once(Option<Bytes>);
 
 impl Source for Once {
