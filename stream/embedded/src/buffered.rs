@@ -4,11 +4,12 @@
 //! staged before and after it, as one fjall batch. A journal without a sync would not do: the system may write it before
 //! the bodies it names, and out of order, and fjall may put it into a table at any time.
 //!
-//! 1. Rows are added (`show`), and all go at once when fjall has them (`clear`). Nothing is written to fjall in between.
-//! 2. A reader takes the rows and a snapshot of fjall under one lock (`over`). After a batch was written and before `clear`
-//!    the snapshot has more than the rows: a commit that was staged last and written at once was never shown. Then the
-//!    snapshot alone counts (`above`): rows of one commit over records of the next would be a state that never was. A batch
-//!    that can be in the snapshot was announced (`begin_write`), so that only then the snapshot has to be asked.
+//! 1. Rows are added (`show`), and go when fjall has them (`clear`): those of the commits that were written, all at once.
+//! 2. A reader takes the rows and a snapshot of fjall under one lock (`over`). A batch of rows alone may be in the snapshot or not:
+//!    with the rows over it that is one and the same. But a batch with commits that were never shown is more than the rows:
+//!    after it was written and before `clear` the snapshot alone counts (`above`), for rows of one commit over records of
+//!    the next would be a state that never was. Such a batch is announced (`begin_write`), so that only then the snapshot has
+//!    to be asked; while it is written nothing is added.
 //! 3. A view stands still: rows that are added later have a higher number than it looks at, and rows that were cleared stay
 //!    for those who hold them.
 
@@ -81,10 +82,11 @@ impl Buffered {
         shown.newest = number;
     }
 
-    /// Fjall has all of it.
-    pub fn clear(&self) {
+    /// Fjall has all that commits up to this number left.
+    pub fn clear(&self, number: u64) {
         if !self.is_empty() {
-            *write(&self.shown) = None;
+            let mut shown = write(&self.shown);
+            *shown = shown.take().and_then(|shown| shown.after(number));
         }
         self.is_written.store(false, Ordering::SeqCst);
     }
@@ -134,6 +136,18 @@ impl Over {
 }
 
 impl Shown {
+    /// What later commits left; those who hold the old rows keep them.
+    fn after(self, number: u64) -> Option<Shown> {
+        if self.newest <= number {
+            return None;
+        }
+        let later = |versions: &Vec<(u64, _)>| versions.partition_point(|(at, _)| *at <= number);
+        let rows = read(&self.rows);
+        let rows = rows.iter().map(|(key, versions)| (key.clone(), versions[later(versions)..].to_vec()));
+        let rows = rows.filter(|(_, versions)| !versions.is_empty()).collect();
+        Some(Shown { rows: Arc::new(RwLock::new(rows)), newest: self.newest })
+    }
+
     fn version(&self, versions: &[(u64, Option<Bytes>)]) -> Option<Option<Bytes>> {
         versions.iter().rev().find(|(number, _)| *number <= self.newest).map(|(_, value)| value.clone())
     }
@@ -179,7 +193,7 @@ mod tests {
         buffered.show(7, [(bytes("a"), None), (bytes("c"), Some(bytes("2")))].into_iter());
         let second = look();
         assert!(!buffered.is_empty());
-        buffered.clear();
+        buffered.clear(7);
         buffered.show(9, [(bytes("a"), Some(bytes("3")))].into_iter());
         assert_eq!(all(&before), "");
         assert_eq!(all(&first), "a=1 b=1");
@@ -198,9 +212,22 @@ mod tests {
         for (written, expected) in [(0, "a=1"), (4, "a=1"), (5, ""), (6, "")] {
             assert_eq!(all(&look(&buffered, written)), expected, "{written}");
         }
-        buffered.clear();
+        buffered.clear(6);
         buffered.show(7, [(bytes("a"), Some(bytes("2")))].into_iter());
         assert_eq!(all(&look(&buffered, 9)), "a=2", "what was written is over");
+    }
+
+    /// Rows that came while others were written stay, and whoever looked before sees what it saw.
+    #[test]
+    fn what_came_later_stays() {
+        let buffered = Buffered::default();
+        buffered.show(5, [(bytes("a"), Some(bytes("1"))), (bytes("b"), Some(bytes("1")))].into_iter());
+        buffered.show(6, [(bytes("b"), Some(bytes("2"))), (bytes("c"), None)].into_iter());
+        let before = look(&buffered, 0);
+        buffered.clear(5);
+        assert_eq!((all(&before), all(&look(&buffered, 5))), ("a=1 b=2 c=-".into(), "b=2 c=-".into()));
+        buffered.clear(6);
+        assert!(buffered.is_empty());
     }
 
     #[test]

@@ -4,6 +4,8 @@
 //! 1. Changes are staged in order, each against the state the ones before it would leave, and applied as ONE fjall batch
 //!    with its durability set: fjall writes and syncs its journal before anything of the batch can be seen. Buffered commits
 //!    stay on the stage, seen through `buffered.rs`, until something is applied; then all that is staged is one batch.
+//!    A batch of nothing but what everybody sees already is written while others stage (`Leaving`): what they stage comes
+//!    after it, and is written after it. No other batch is: a commit must not be seen before one with a smaller number.
 //! 2. fjall's own `get` may show half a batch. Everything here and in views reads through snapshots.
 //! 3. No key is written twice in a fjall batch (all writes of one batch have one sequence number, so two would be in no
 //!    order): the stage keeps the last value of each key.
@@ -40,8 +42,10 @@ pub const SWEEP_PREFIX: &[u8] = b"sweep/";
 
 /// Slots of the table behind `Guard::Unchanged`. Two partitions in one slot cost a needless retry, never a wrong pass.
 const SLOTS: usize = 65_536;
-/// When buffered commits have written this much they are written out: it is memory, and one batch.
-const BUFFERED_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// When buffered commits have written this much they are written out, while others go on.
+const LEAVING_BYTES: usize = 8 * 1024 * 1024;
+/// With this much waiting behind what is being written, everybody waits for it: it is memory.
+const BUFFERED_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Groups known not to be fenced. Only this thread fences, so what it has once read stays true until it writes.
 const UNFENCED_MAX: usize = 4096;
 
@@ -156,12 +160,14 @@ impl Numbers {
 }
 
 pub struct Core {
-    shared: Shared,
+    shared: Arc<Shared>,
     persist: PersistMode,
     alarm: Alarm,
     number: u64,
     /// What is buffered.
     stage: Option<Stage>,
+    /// What is being written, under the stage.
+    leaving: Option<Arc<Leaving>>,
     /// The newest commit number of the partitions that hash to each slot.
     newest: Vec<u64>,
     unfenced: HashSet<GroupId>,
@@ -173,47 +179,74 @@ pub struct Core {
 
 impl Core {
     pub fn new(shared: Shared, persist: PersistMode, alarm: Alarm, segment: Option<u64>) -> Self {
+        let shared = Arc::new(shared);
         let number = shared.numbers.published.load(Ordering::Acquire);
         // No commit before the start is remembered, so every slot claims the newest: a view's number from before the
         // start passes for nobody.
         let newest = vec![number; SLOTS];
         let (unfenced, shrunk) = (HashSet::new(), Vec::new());
-        Core { shared, persist, alarm, number, stage: None, newest, unfenced, shrunk, segment }
+        Core { shared, persist, alarm, number, stage: None, leaving: None, newest, unfenced, shrunk, segment }
     }
 
-    /// Does what can be done. An error means that the outcome is unknown and nothing may follow.
-    pub fn apply(&mut self, changes: impl Iterator<Item = Change>) -> Result<Vec<Outcome>, Fault> {
-        let mut stage = self.stage.take().unwrap_or_else(|| Stage::new(&self.shared.store));
+    /// Does what can be done; what is left to be written then, by `write`, while others go on. An error means that the outcome is
+    /// unknown and nothing may follow.
+    pub fn apply(
+        &mut self,
+        changes: impl Iterator<Item = Change>,
+    ) -> Result<(Vec<Outcome>, Option<Arc<Leaving>>), Fault> {
+        let mut stage = self.take_stage();
         let mut outcomes = Vec::with_capacity(changes.size_hint().0);
         for change in changes {
             outcomes.push(self.stage(&mut stage, change)?);
         }
         if !stage.changed {
-            return Ok(outcomes);
+            return Ok((outcomes, None));
         }
-        if stage.is_synced || stage.buffered_bytes >= BUFFERED_BYTES_MAX {
-            self.write(stage)?;
+        if stage.is_synced {
+            self.shared.buffered.begin_write();
+            let leaving = self.leave(stage);
+            leaving.write()?;
+            self.landed(&leaving);
             self.shared.numbers.sharing.add(outcomes.len() as u64);
-        } else {
-            self.show(stage);
+            return Ok((outcomes, None));
         }
-        Ok(outcomes)
+        let is_due = stage.is_asked || stage.buffered_bytes >= LEAVING_BYTES;
+        self.show(stage);
+        let leaving = self.stage.take_if(|_| is_due).map(|stage| self.leave(stage));
+        if leaving.is_some() {
+            self.shared.numbers.sharing.add(outcomes.len() as u64);
+        }
+        self.leaving = leaving.clone();
+        Ok((outcomes, leaving))
     }
 
-    /// May a buffered commit be added to what is staged, so that nothing has to be written now?
+    /// May a buffered commit be added to what is staged, so that nothing has to be waited for?
     pub fn has_room(&self) -> bool {
         let bytes = self.stage.as_ref().map_or(0, |stage| stage.buffered_bytes);
         self.persist != PersistMode::Buffer && bytes < BUFFERED_BYTES_MAX
     }
 
-    /// Stages one buffered commit and shows it, where there is room. An error means what it means to `apply`.
-    pub fn apply_buffered(&mut self, change: Change) -> Result<Outcome, Fault> {
-        let mut stage = self.stage.take().unwrap_or_else(|| Stage::new(&self.shared.store));
+    /// Is something being written while others go on?
+    pub fn is_leaving(&self) -> bool {
+        self.leaving.is_some()
+    }
+
+    /// Stages one buffered commit and shows it, where there is room; and tells, once, that it is time to write what is
+    /// staged. An error means what it means to `apply`.
+    pub fn apply_buffered(&mut self, change: Change) -> Result<(Outcome, bool), Fault> {
+        let mut stage = self.take_stage();
         let outcome = self.stage(&mut stage, change)?;
-        if stage.changed {
-            self.show(stage);
+        if !stage.changed {
+            return Ok((outcome, false));
         }
-        Ok(outcome)
+        let is_due = !stage.is_asked && stage.buffered_bytes >= LEAVING_BYTES;
+        stage.is_asked |= is_due;
+        self.show(stage);
+        Ok((outcome, is_due))
+    }
+
+    fn take_stage(&mut self) -> Stage {
+        self.stage.take().unwrap_or_else(|| Stage::new(&self.shared.store, self.leaving.clone()))
     }
 
     /// Lets everybody see what is staged.
@@ -224,52 +257,47 @@ impl Core {
         self.stage = Some(stage);
     }
 
-    /// Writes what is staged.
-    fn write(&mut self, stage: Stage) -> Result<(), Fault> {
-        let Shared { store, alive, segments, buffered, numbers } = &self.shared;
-        for segment in segments.unsynced(stage.buffered_segments.iter().copied()) {
-            segments.make_durable_now(&segment).map_err(|error| Fault::io("syncing a segment", error))?;
-        }
-        let mut batch = store.db.batch().durability(Some(self.persist));
-        for (key, staged) in stage.records {
-            match staged {
-                Staged { dirty: false, .. } => {}
-                Staged { value: Some(value), .. } => batch.insert(&store.records, key, value),
-                Staged { value: None, .. } => batch.remove(&store.records, key),
-            }
-        }
+    /// Ends the stage: nothing is added to it any more.
+    fn leave(&mut self, stage: Stage) -> Arc<Leaving> {
         let named = stage.refs.iter().rev().find(|(_, value)| value.is_some());
         let highest = named.and_then(|(key, _)| key::u64_at(key, 0)).max(self.segment);
-        if let Some(highest) = highest.filter(|_| highest != self.segment) {
-            batch.insert(&store.meta, SEGMENT_KEY, highest.to_be_bytes());
-            self.segment = Some(highest);
-        }
-        for (key, value) in stage.refs {
-            match value {
-                Some(value) => batch.insert(&store.refs, key, value),
-                None => batch.remove(&store.refs, key),
-            }
-        }
-        for group in &stage.fenced {
-            batch.insert(&store.fences, group.0.clone(), []);
-            batch.insert(&store.meta, sweep_key(group), []);
-        }
-        for group in &stage.swept {
-            batch.remove(&store.meta, sweep_key(group));
-        }
-        batch.insert(&store.meta, COMMIT_KEY, self.number.to_be_bytes());
-        alive.announce(stage.dying.iter().map(|(address, (bytes, _))| (*address, *bytes)));
-        buffered.begin_write();
-        let watch = Stopwatch::start();
-        batch.commit().map_err(|error| fault("writing a commit", error))?;
-        numbers.writing.add(watch.ticks());
-        buffered.clear();
-        alive.settle(&stage.claimed, stage.dying.into_iter().map(|(address, (bytes, at))| (address, bytes, at)));
+        let segment = highest.filter(|_| highest != self.segment);
+        self.segment = highest;
+        self.shared.alive.announce(stage.dying.iter().map(|(address, (bytes, _))| (*address, *bytes)));
+        let Stage { records, refs, fenced, swept, claimed, dying, shrunk, buffered_segments, .. } = stage;
+        let records = records.into_iter().filter(|(_, staged)| staged.dirty).map(|(key, staged)| (key, staged.value));
+        Arc::new(Leaving {
+            shared: Arc::clone(&self.shared),
+            persist: self.persist,
+            number: self.number,
+            records: records.collect(),
+            refs,
+            fenced,
+            swept,
+            claimed,
+            dying,
+            shrunk,
+            segment,
+            buffered_segments,
+        })
+    }
+
+    /// What was being written is in fjall.
+    pub fn landed(&mut self, leaving: &Leaving) {
+        let Shared { store, alive, buffered, numbers, .. } = self.shared.as_ref();
+        buffered.clear(leaving.number);
+        // What lost its last reference there and was named again since is claimed, and lives by that.
+        let named_again: HashSet<&Address> = self.stage.iter().flat_map(|stage| &stage.claimed).collect();
+        let dying = leaving.dying.iter().filter(|(address, _)| !named_again.contains(address));
+        alive.settle(&leaving.claimed, dying.map(|(address, (bytes, at))| (*address, *bytes, *at)));
         numbers.batches.fetch_add(1, Ordering::Relaxed);
-        numbers.applied.store(self.number, Ordering::Release);
+        numbers.applied.store(leaving.number, Ordering::Release);
         numbers.published.store(self.number, Ordering::Release);
-        self.shrunk.extend(stage.shrunk);
-        Ok(())
+        self.shrunk.extend(&leaving.shrunk);
+        self.leaving = None;
+        if let Some(stage) = &mut self.stage {
+            (stage.snapshot, stage.below) = (store.db.snapshot(), None);
+        }
     }
 
     /// Extents that may be mostly dead by now.
@@ -279,7 +307,11 @@ impl Core {
 
     /// Writes what is buffered, at the end.
     pub fn finish(&mut self) -> Result<(), Fault> {
-        self.apply(std::iter::once(Change::Sync)).map(drop)
+        let (_, leaving) = self.apply(std::iter::once(Change::Sync))?;
+        let Some(leaving) = leaving else { return Ok(()) };
+        leaving.write()?;
+        self.landed(&leaving);
+        Ok(())
     }
 
     /// Stages one change. What it needs is read before anything is staged, so that a record that cannot be read fails the
@@ -289,7 +321,7 @@ impl Core {
         let staged = match &change {
             Change::Commit { partition, batch, .. } => self.prepare_commit(stage, &mut claims, partition, batch),
             Change::Sync => {
-                stage.is_synced = true;
+                stage.is_asked = true;
                 return Ok(Ok(Revision(self.number)));
             }
             // A group that is fenced already is fenced again, which changes nothing.
@@ -467,10 +499,68 @@ struct Staged {
     dirty: bool,
 }
 
+/// A stage that nothing is added to any more, on its way to fjall as one batch.
+pub struct Leaving {
+    shared: Arc<Shared>,
+    persist: PersistMode,
+    /// Of the newest commit in it.
+    number: u64,
+    records: HashMap<Bytes, Option<Bytes>>,
+    refs: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+    fenced: HashSet<GroupId>,
+    swept: HashSet<GroupId>,
+    claimed: Vec<Address>,
+    dying: HashMap<Address, (u32, u64)>,
+    shrunk: Vec<Address>,
+    /// The highest segment it names, if none was as high before.
+    segment: Option<u64>,
+    buffered_segments: BTreeSet<u64>,
+}
+
+impl Leaving {
+    /// Writes it, and syncs it where that is waited for. After a failure nobody knows what the disk has.
+    pub fn write(&self) -> Result<(), Fault> {
+        let Shared { store, segments, numbers, .. } = self.shared.as_ref();
+        for segment in segments.unsynced(self.buffered_segments.iter().copied()) {
+            segments.make_durable_now(&segment).map_err(|error| Fault::io("syncing a segment", error))?;
+        }
+        let mut batch = store.db.batch().durability(Some(self.persist));
+        for (key, value) in &self.records {
+            match value {
+                Some(value) => batch.insert(&store.records, key.clone(), value.clone()),
+                None => batch.remove(&store.records, key.clone()),
+            }
+        }
+        if let Some(segment) = self.segment {
+            batch.insert(&store.meta, SEGMENT_KEY, segment.to_be_bytes());
+        }
+        for (key, value) in &self.refs {
+            match value {
+                Some(value) => batch.insert(&store.refs, key.as_slice(), value.as_slice()),
+                None => batch.remove(&store.refs, key.as_slice()),
+            }
+        }
+        for group in &self.fenced {
+            batch.insert(&store.fences, group.0.clone(), []);
+            batch.insert(&store.meta, sweep_key(group), []);
+        }
+        for group in &self.swept {
+            batch.remove(&store.meta, sweep_key(group));
+        }
+        batch.insert(&store.meta, COMMIT_KEY, self.number.to_be_bytes());
+        let watch = Stopwatch::start();
+        batch.commit().map_err(|error| fault("writing a commit", error))?;
+        numbers.writing.add(watch.ticks());
+        Ok(())
+    }
+}
+
 /// What changes would leave, over the state fjall has.
 struct Stage {
     store: Arc<Store>,
     snapshot: Snapshot,
+    /// What is being written, and in the snapshot or not.
+    below: Option<Arc<Leaving>>,
     records: HashMap<Bytes, Staged>,
     refs: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
     fenced: HashSet<GroupId>,
@@ -479,8 +569,10 @@ struct Stage {
     dying: HashMap<Address, (u32, u64)>,
     shrunk: Vec<Address>,
     changed: bool,
-    /// Somebody waits until it is durable.
+    /// Something in it is not to be seen before it is durable.
     is_synced: bool,
+    /// What is buffered in it is to be made durable.
+    is_asked: bool,
     /// Records that were touched since the last time that readers were shown any.
     touched: Vec<Bytes>,
     /// Segments that buffered commits name, and how much these have written.
@@ -489,10 +581,11 @@ struct Stage {
 }
 
 impl Stage {
-    fn new(store: &Arc<Store>) -> Self {
+    fn new(store: &Arc<Store>, below: Option<Arc<Leaving>>) -> Self {
         Stage {
             store: Arc::clone(store),
             snapshot: store.db.snapshot(),
+            below,
             records: HashMap::new(),
             refs: BTreeMap::new(),
             fenced: HashSet::new(),
@@ -502,6 +595,7 @@ impl Stage {
             shrunk: Vec::new(),
             changed: false,
             is_synced: false,
+            is_asked: false,
             touched: Vec::new(),
             buffered_segments: BTreeSet::new(),
             buffered_bytes: 0,
@@ -535,8 +629,13 @@ impl Stage {
         if let Some(staged) = self.records.get(key) {
             return Ok(staged.value.clone());
         }
-        let value = self.snapshot.get(&self.store.records, key).map_err(|error| fault("reading a record", error))?;
-        let value = value.map(Bytes::from);
+        let value = match self.below.as_ref().and_then(|below| below.records.get(key)) {
+            Some(leaving) => leaving.clone(),
+            None => {
+                let stored = self.snapshot.get(&self.store.records, key);
+                stored.map_err(|error| fault("reading a record", error))?.map(Bytes::from)
+            }
+        };
         self.records.insert(key.clone(), Staged { value: value.clone(), dirty: false });
         self.touched.push(key.clone());
         Ok(value)
@@ -606,13 +705,17 @@ impl Stage {
     /// Whether any record names the extent.
     fn is_named(&self, address: Address) -> Result<bool, Fault> {
         let prefix = address.bytes();
-        let staged = self.refs.range(prefix.to_vec()..).take_while(|(key, _)| key.starts_with(&prefix));
-        if staged.into_iter().any(|(_, value)| value.is_some()) {
+        let below = self.below.as_ref().map(|below| &below.refs);
+        let is_in = |refs: &BTreeMap<Vec<u8>, Option<Vec<u8>>>, over: Option<&BTreeMap<_, _>>| {
+            let mut named = refs.range(prefix.to_vec()..).take_while(|(key, _)| key.starts_with(&prefix));
+            named.any(|(key, value)| value.is_some() && over.is_none_or(|over| !over.contains_key(key)))
+        };
+        if is_in(&self.refs, None) || below.is_some_and(|below| is_in(below, Some(&self.refs))) {
             return Ok(true);
         }
         for row in self.snapshot.prefix(&self.store.refs, prefix) {
             let key = row.key().map_err(|error| fault("reading references", error))?;
-            if !self.refs.contains_key(&*key) {
+            if !self.refs.contains_key(&*key) && below.is_none_or(|below| !below.contains_key(&*key)) {
                 return Ok(true);
             }
         }
@@ -621,6 +724,7 @@ impl Stage {
 
     /// The records that name `from`, rewritten to name `to`; `None` if one of them needs what was not copied.
     fn moved_records(&mut self, from: Address, to: Extent, copied: &[Copied]) -> Result<Option<Writes>, Fault> {
+        debug_assert!(self.below.is_none(), "only buffered commits are staged over what is being written");
         let prefix = from.bytes();
         let mut keys = HashSet::new();
         for row in self.snapshot.prefix(&self.store.refs, prefix) {

@@ -5,7 +5,8 @@
 //!
 //! To wake a thread, and to be woken by it, costs as much as a sync on a fast disk. So who finds nobody at work and nothing to
 //! share works in its own thread: a buffered commit, which is staged and shown and waits for no disk; and a synced one where
-//! callers come one at a time. Whoever works has the desk, and with it the core. Callers never wait for it.
+//! callers come one at a time. Whoever works has the desk, and with it the core. Callers never wait for it. While the thread
+//! writes what is buffered, and only that, it leaves the desk to others.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -19,7 +20,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::oneshot;
 
 use crate::key::Address;
-use crate::store::{Change, Core, Outcome};
+use crate::store::{Change, Core, Leaving, Outcome};
 
 /// Bounds of one group: enough to share a sync among many, little enough that the first need not wait for long.
 const GROUP_REQUESTS_MAX: usize = 1024;
@@ -74,19 +75,30 @@ struct Desk {
 }
 
 impl Desk {
-    /// Applies a group, and says to each of its changes what became of it.
-    fn apply(&mut self, changes: Vec<Change>, stop: &Stop) -> Vec<Outcome> {
+    /// Applies a group, and says to each of its changes what became of it; and what is to be written before those that are synced
+    /// may be told.
+    fn apply(&mut self, changes: Vec<Change>, stop: &Stop) -> (Vec<Outcome>, Option<Arc<Leaving>>) {
         let count = changes.len();
         if changes.iter().any(Change::is_synced) {
             (self.before_last, self.last) = (self.last, count);
         }
         self.work(stop, |core| core.apply(changes.into_iter()))
-            .unwrap_or_else(|fault| (0..count).map(|_| Err(CommitError::Fault(fault.clone()))).collect())
+            .unwrap_or_else(|fault| ((0..count).map(|_| Err(CommitError::Fault(fault.clone()))).collect(), None))
     }
 
-    /// Stages one buffered commit and shows it.
-    fn apply_buffered(&mut self, change: Change, stop: &Stop) -> Outcome {
-        self.work(stop, |core| core.apply_buffered(change)).unwrap_or_else(|fault| Err(CommitError::Fault(fault)))
+    /// Stages one buffered commit and shows it; and tells whether it is time to write.
+    fn apply_buffered(&mut self, change: Change, stop: &Stop) -> (Outcome, bool) {
+        let applied = self.work(stop, |core| core.apply_buffered(change));
+        applied.unwrap_or_else(|fault| (Err(CommitError::Fault(fault)), false))
+    }
+
+    /// What was being written is there, or nobody knows.
+    fn landed(&mut self, leaving: &Leaving, written: Result<(), Fault>, stop: &Stop) -> Result<(), Fault> {
+        self.work(stop, |core| {
+            written?;
+            core.landed(leaving);
+            Ok(())
+        })
     }
 
     /// May a buffered commit be made without writing anything?
@@ -94,22 +106,19 @@ impl Desk {
         self.core.as_ref().is_some_and(Core::has_room)
     }
 
-    /// Is there nobody to share a sync with?
+    /// Is there nobody to share a sync with, and nothing to wait for?
     fn is_lonely(&self) -> bool {
-        self.last <= 1 && self.before_last <= 1
+        self.last <= 1 && self.before_last <= 1 && !self.core.as_ref().is_some_and(Core::is_leaving)
     }
 
     /// Nothing is applied after a failure.
     fn work<T>(&mut self, stop: &Stop, work: impl FnOnce(&mut Core) -> Result<T, Fault>) -> Result<T, Fault> {
         // A segment's sync may have failed while these were queued: what they name may not be on the disk.
         let Some(core) = self.core.as_mut().filter(|_| stop.check().is_ok()) else { return Err(stop.fault()) };
-        // A panic here is a bug met half way through a change: the state in memory is not to be trusted any more.
-        let done = std::panic::catch_unwind(AssertUnwindSafe(|| {
+        let done = caught(|| {
             let done = work(core)?;
             Ok((done, core.take_shrunk()))
-        }));
-        let done = done
-            .unwrap_or_else(|panic| Err(Fault::Stopped { why: format!("a commit failed: {}", words(panic.as_ref())) }));
+        });
         match done {
             Ok((done, candidates)) => {
                 if !candidates.is_empty() {
@@ -123,6 +132,12 @@ impl Desk {
             }
         }
     }
+}
+
+/// A panic in here is a bug met half way through a change: the state in memory is not to be trusted any more.
+fn caught<T>(work: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
+    std::panic::catch_unwind(AssertUnwindSafe(work))
+        .unwrap_or_else(|panic| Err(Fault::Stopped { why: format!("a commit failed: {}", words(panic.as_ref())) }))
 }
 
 /// The way into the commit thread.
@@ -147,15 +162,31 @@ impl Queue {
     fn run_here(&self, change: Change) -> Result<Outcome, Change> {
         let Ok(mut desk) = self.desk.try_lock() else { return Err(change) };
         if !change.is_synced() {
-            return if desk.has_room() { Ok(desk.apply_buffered(change, &self.stop)) } else { Err(change) };
+            if !desk.has_room() {
+                return Err(change);
+            }
+            let (outcome, is_due) = desk.apply_buffered(change, &self.stop);
+            drop(desk);
+            if is_due {
+                // Nobody waits for it. A thread that is gone has written all there was, or cannot any more.
+                let _ = self.push(Change::Sync);
+            }
+            return Ok(outcome);
         }
         // A thread of the runtime's may stand still where others take over its tasks.
         let may_block = Handle::try_current().is_ok_and(|on| on.runtime_flavor() == RuntimeFlavor::MultiThread);
         if !may_block || !desk.is_lonely() {
             return Err(change);
         }
-        let mut outcomes = tokio::task::block_in_place(|| desk.apply(vec![change], &self.stop));
-        Ok(outcomes.pop().unwrap_or_else(|| Err(CommitError::Fault(self.stop.fault()))))
+        let written = tokio::task::block_in_place(|| {
+            let (mut outcomes, leaving) = desk.apply(vec![change], &self.stop);
+            if let Some(leaving) = leaving {
+                let written = caught(|| leaving.write());
+                desk.landed(&leaving, written, &self.stop).map_err(CommitError::Fault)?;
+            }
+            outcomes.pop().unwrap_or_else(|| Err(CommitError::Fault(self.stop.fault())))
+        });
+        Ok(written)
     }
 
     /// The same for threads of our own.
@@ -235,9 +266,22 @@ fn run(desk: &Mutex<Desk>, receiver: &Receiver<Message>, stop: &Stop) -> Result<
         if changes.is_empty() {
             continue;
         }
-        let outcomes = lock(desk).apply(changes, stop);
-        for (answer, outcome) in answers.into_iter().zip(outcomes) {
-            // A caller that went away does not want to know.
+        let is_synced: Vec<bool> = changes.iter().map(Change::is_synced).collect();
+        let (outcomes, leaving) = lock(desk).apply(changes, stop);
+        let mut waiting = Vec::new();
+        for ((answer, outcome), is_synced) in answers.into_iter().zip(outcomes).zip(is_synced) {
+            match is_synced && leaving.is_some() {
+                true => waiting.push((answer, outcome)),
+                // A caller that went away does not want to know.
+                false => drop(answer.send(outcome)),
+            }
+        }
+        // Without the desk: others stage meanwhile.
+        let Some(leaving) = leaving else { continue };
+        let written = caught(|| leaving.write());
+        let landed = lock(desk).landed(&leaving, written, stop);
+        for (answer, outcome) in waiting {
+            let outcome = landed.clone().map_err(CommitError::Fault).and(outcome);
             let _ = answer.send(outcome);
         }
     }
