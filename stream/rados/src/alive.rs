@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
-use engine::{CommitError, Extent, Fault, PartitionId, Pin};
+use engine::{CommitError, Extent, Fault, GroupId, PartitionId, Pin};
 use librados::{Found, Look, OpError, Pool, Step};
 
 use crate::extents::INTENT_NUMBERS;
@@ -178,6 +178,13 @@ impl Alive {
         lock(&self.0).drops.push_back(dropped);
     }
 
+    /// The drops in a group that this process remembers.
+    pub fn remembered_drops(&self, group: &GroupId) -> HashSet<(Bytes, u128)> {
+        let state = lock(&self.0);
+        let of_group = state.drops.iter().filter(|drop| drop.partition.group == *group);
+        of_group.map(|drop| (drop.partition.key.clone(), drop.extent)).collect()
+    }
+
     pub fn take_orphans(&self) -> Vec<u128> {
         let mut state = lock(&self.0);
         let orphans = std::mem::take(&mut state.orphans);
@@ -192,6 +199,10 @@ impl Alive {
 
     pub fn take_done_intents(&self) -> Vec<u64> {
         std::mem::take(&mut lock(&self.0).done_intents)
+    }
+
+    pub fn requeue_done_intents(&self, blocks: Vec<u64>) {
+        lock(&self.0).done_intents.extend(blocks);
     }
 
     /// Is anything written here not named yet?

@@ -88,6 +88,14 @@ impl Fake {
         names
     }
 
+    /// The keys with this first byte, in all objects whose names begin so.
+    pub fn entries(&self, prefix: &str, first: u8) -> Vec<Bytes> {
+        let state = self.state();
+        let objects = state.objects.iter().filter(|((_, name), _)| name.starts_with(prefix)).map(|(_, object)| object);
+        let keys = objects.flat_map(|object| object.entries.keys());
+        keys.filter(|key| key.first() == Some(&first)).cloned().collect()
+    }
+
     /// Changes stored bytes behind everybody's back.
     pub fn damage(&self, object: &str, at: usize) {
         let mut state = self.state();

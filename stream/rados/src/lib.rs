@@ -24,6 +24,7 @@ pub mod fake;
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
 mod gather;
+mod great;
 mod groups;
 mod hlc;
 mod key;
@@ -40,6 +41,9 @@ const RETRY_PAUSE: Duration = Duration::from_millis(20);
 /// Between two rounds of sweeping; each also notes that this process lives.
 const SWEEP_PAUSE: Duration = Duration::from_secs(10);
 
+/// Objects that the great sweep looks at in one round.
+const ROUND_OBJECTS: usize = 32;
+
 pub struct Options {
     /// How many shards a new group gets. A group keeps the number it was made with.
     pub shards: Arc<dyn Fn(&GroupId) -> u16 + Send + Sync>,
@@ -49,6 +53,8 @@ pub struct Options {
     pub grace: Duration,
     /// A process that was not heard of for so long is taken for dead.
     pub silence: Duration,
+    /// Between two great sweeps of the same shards.
+    pub pass: Duration,
     /// So many processes are told apart by what they draw their ticks from. More, and a busy one draws them faster than time goes.
     pub processes: u64,
 }
@@ -60,6 +66,7 @@ impl Options {
             deadline: Duration::from_secs(28),
             grace: Duration::from_secs(3600),
             silence: Duration::from_secs(3600),
+            pass: Duration::from_secs(6 * 3600),
             processes: 256,
         }
     }
@@ -93,6 +100,8 @@ struct Core {
     rounds: AtomicU64,
     /// Held by the round under way: when one is over, so is what those before it had taken up.
     sweeping: tokio::sync::Mutex<()>,
+    /// Held by whoever goes on with the great sweep.
+    pass: tokio::sync::Mutex<great::Pass>,
     intents: tokio::sync::Mutex<extents::Intents>,
 }
 
@@ -129,23 +138,17 @@ impl Rados {
             openings: view::Openings::default(),
             rounds: AtomicU64::default(),
             sweeping: tokio::sync::Mutex::default(),
+            pass: tokio::sync::Mutex::default(),
             intents: tokio::sync::Mutex::default(),
         });
         core.beat().await?;
-        let weak = Arc::downgrade(&core);
-        tokio::spawn(async move {
-            loop {
-                tokio::time::sleep(SWEEP_PAUSE).await;
-                let Some(core) = weak.upgrade() else { return };
-                let swept = async {
-                    core.beat().await?;
-                    core.sweep().await
-                };
-                if let Err(fault) = swept.await {
-                    tracing::warn!(%fault, "sweeping the cluster failed; it is tried again");
-                }
-            }
+        repeat(&core, "sweeping the cluster", |core| {
+            Box::pin(async move {
+                core.beat().await?;
+                core.sweep().await
+            })
         });
+        repeat(&core, "the great sweep", |core| Box::pin(async move { core.sweep_some(ROUND_OBJECTS).await }));
         Ok(Arc::new(Rados { core }))
     }
 
@@ -154,9 +157,10 @@ impl Rados {
         self.core.owners.introduce(address, on_loss);
     }
 
-    /// Sweeps now what is due.
+    /// Sweeps now what is due, to the end.
     pub async fn sweep_now(&self) -> Result<(), Fault> {
-        self.core.sweep().await
+        self.core.sweep().await?;
+        self.core.sweep_some(usize::MAX).await
     }
 
     /// Leaves the cluster in order. Not needed: what a process leaves undone others do, later.
@@ -166,6 +170,20 @@ impl Rados {
         }
         self.core.leave().await
     }
+}
+
+/// Does something again and again for as long as there is an engine.
+fn repeat(core: &Arc<Core>, what: &'static str, work: fn(Arc<Core>) -> BoxFuture<'static, Result<(), Fault>>) {
+    let weak = Arc::downgrade(core);
+    tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(SWEEP_PAUSE).await;
+            let Some(core) = weak.upgrade() else { return };
+            if let Err(fault) = work(core).await {
+                tracing::warn!(%fault, "{what} failed; it is tried again");
+            }
+        }
+    });
 }
 
 /// What one step of a read found, where that is entries.

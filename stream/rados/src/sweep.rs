@@ -1,21 +1,21 @@
 //! What gives space back: extents nobody needs, groups that were fenced, partitions that became empty, and what dead processes left.
 //! None of it is needed for a right answer.
 //!
-//! Every process sweeps what it did itself, from memory. What a process had not done when it died is in the cluster: its intents, the
-//! drops in the shards, the list of fenced groups. Processes note in a list that they live; when one has been silent for long the others
-//! go through its intents and then once through all shards.
+//! Every process sweeps what it did itself, from memory. What a process had not done when it left or died is in the cluster: its intents,
+//! the drops in the shards, the list of fenced groups. Processes note in a list that they live; when one has been silent for long the
+//! others go through its intents. Drops that nobody remembers are found by the great sweep (`great.rs`).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
-use engine::{Family, Fault, GroupId, PartitionId};
+use engine::{Fault, GroupId, PartitionId};
 use librados::{Found, Look, OpError, Pool, Step};
 
+use crate::alive::Dropped;
 use crate::extents::{INTENT_NUMBERS, extent_id, intent_key, intents};
 use crate::groups::{FENCED_GROUPS, SWEPT_GROUPS};
-use crate::shard::{Compare, Shard};
 use crate::value::Group;
-use crate::{Core, entries, fault, key, value};
+use crate::{Core, fault, key, value};
 
 /// The list of processes, each with when it was heard of last.
 pub const PROCESSES: &str = "processes";
@@ -45,33 +45,70 @@ impl Core {
     /// All that is due now.
     pub async fn sweep(&self) -> Result<(), Fault> {
         let _one_at_a_time = self.sweeping.lock().await;
-        for orphan in self.alive.take_orphans() {
-            if !self.remove_unneeded(orphan, None).await? {
-                self.alive.requeue_orphan(orphan);
-            }
-        }
-        for dropped in self.alive.due_drops(self.now().saturating_sub(self.options.grace_ticks())) {
-            let Some(group) = self.find_group(&dropped.partition.group).await? else { continue };
-            let shard = self.shard(&dropped.partition, group.shards);
-            if !self.finish_drop(&dropped.partition, &shard, dropped.extent).await? {
-                self.alive.requeue_drop(dropped);
-            }
-        }
-        let done: Vec<Bytes> = self.alive.take_done_intents().into_iter().map(intent_key).collect();
-        if !done.is_empty() {
-            self.delete_listed(&intents(self.process), done).await?;
-        }
+        self.sweep_orphans().await?;
+        self.sweep_drops().await?;
+        self.sweep_intents().await?;
         self.sweep_fenced().await?;
         if self.rounds.fetch_add(1, Ordering::Relaxed).is_multiple_of(RARE_ROUNDS) {
             self.forget_swept().await?;
         }
-        if self.sweep_dead().await? {
-            self.sweep_everything().await?;
+        self.sweep_dead().await
+    }
+
+    /// What is not done because something failed is put back, here and below: it is in memory alone.
+    async fn sweep_orphans(&self) -> Result<(), Fault> {
+        let mut failed = None;
+        for orphan in self.alive.take_orphans() {
+            let is_settled = match failed {
+                None => self.remove_unneeded(orphan, None).await.unwrap_or_else(|fault| {
+                    failed = Some(fault);
+                    false
+                }),
+                Some(_) => false,
+            };
+            if !is_settled {
+                self.alive.requeue_orphan(orphan);
+            }
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    async fn sweep_drops(&self) -> Result<(), Fault> {
+        let mut due = self.alive.due_drops(self.now().saturating_sub(self.options.grace_ticks())).into_iter();
+        while let Some(dropped) = due.next() {
+            let is_over = self.sweep_drop(&dropped).await;
+            if is_over.is_err() {
+                due.by_ref().for_each(|rest| self.alive.requeue_drop(rest));
+            }
+            // Behind the others, so that one that always fails does not keep them back.
+            if !matches!(is_over, Ok(true)) {
+                self.alive.requeue_drop(dropped);
+            }
+            is_over?;
         }
         Ok(())
     }
 
-    async fn delete_listed(&self, object: &str, keys: Vec<Bytes>) -> Result<(), Fault> {
+    async fn sweep_drop(&self, dropped: &Dropped) -> Result<bool, Fault> {
+        let Some(group) = self.find_group(&dropped.partition.group).await? else { return Ok(true) };
+        let shard = self.shard(&dropped.partition, group.shards);
+        self.finish_drop(&dropped.partition, &shard, dropped.extent).await
+    }
+
+    async fn sweep_intents(&self) -> Result<(), Fault> {
+        let done = self.alive.take_done_intents();
+        if done.is_empty() {
+            return Ok(());
+        }
+        let keys = done.iter().copied().map(intent_key).collect();
+        let deleted = self.delete_listed(&intents(self.process), keys).await;
+        if deleted.is_err() {
+            self.alive.requeue_done_intents(done);
+        }
+        deleted
+    }
+
+    pub async fn delete_listed(&self, object: &str, keys: Vec<Bytes>) -> Result<(), Fault> {
         match self.write_surely(Pool::Records, object, vec![Step::Exists, Step::Delete(keys)]).await {
             Ok(_) | Err(OpError::Missing) => Ok(()),
             Err(error) => Err(fault(format!("tidying {object}"), error)),
@@ -79,7 +116,7 @@ impl Core {
     }
 
     /// A page of an object's entries after a key, and whether there are more.
-    async fn page(&self, object: &str, prefix: Bytes, after: Bytes) -> Result<(Vec<(Bytes, Bytes)>, bool), Fault> {
+    pub async fn page(&self, object: &str, prefix: Bytes, after: Bytes) -> Result<(Vec<(Bytes, Bytes)>, bool), Fault> {
         match self.objects.read(Pool::Records, object, vec![Look::Range { after, prefix, limit: PAGE }]).await {
             Ok(mut seen) => match seen.found.pop() {
                 Some(Found::Page { entries, more }) => Ok((entries, more)),
@@ -91,7 +128,12 @@ impl Core {
     }
 
     /// All entries with a prefix, page by page, until the work on one fails.
-    async fn each<F>(&self, object: &str, prefix: Bytes, mut work: impl FnMut(Bytes, Bytes) -> F) -> Result<(), Fault>
+    pub async fn each<F>(
+        &self,
+        object: &str,
+        prefix: Bytes,
+        mut work: impl FnMut(Bytes, Bytes) -> F,
+    ) -> Result<(), Fault>
     where
         F: Future<Output = Result<(), Fault>>,
     {
@@ -193,8 +235,8 @@ impl Core {
         }
     }
 
-    /// Goes through the intents of processes that are silent. True if there was one.
-    async fn sweep_dead(&self) -> Result<bool, Fault> {
+    /// Goes through the intents of processes that are silent.
+    async fn sweep_dead(&self) -> Result<(), Fault> {
         let silent_before = self.now().saturating_sub(self.options.silence_ticks());
         let mut dead = Vec::new();
         let (page, _) = self.page(PROCESSES, Bytes::new(), Bytes::new()).await?;
@@ -231,97 +273,10 @@ impl Core {
                 self.delete_listed(PROCESSES, vec![listed.clone()]).await?;
             }
         }
-        Ok(!dead.is_empty())
-    }
-
-    /// Once through all shards of all groups, for what is left to do in them.
-    async fn sweep_everything(&self) -> Result<(), Fault> {
-        for number in 0..key::REGISTRIES {
-            self.each(&key::registry(number), Bytes::new(), |entered, stored| async move {
-                let (Some(id), Some(group)) = (key::split_group(&entered), Group::decode(&stored)) else {
-                    return Err(Fault::Corrupt { what: "the registry of groups".into() });
-                };
-                if group.fenced.is_some() {
-                    return Ok(());
-                }
-                for shard in 0..group.shards {
-                    self.sweep_shard(&Shard::new(id.clone(), key::shard_object(&id, shard))).await?;
-                }
-                Ok(())
-            })
-            .await?;
-        }
         Ok(())
     }
 
-    /// What is left to do in one shard: drops, emptied partitions, slots of processes that are gone.
-    async fn sweep_shard(&self, shard: &Shard) -> Result<(), Fault> {
-        let due = self.now().saturating_sub(self.options.grace_ticks());
-        self.each(&shard.object, key::all_drops(), |key, stored| async move {
-            let (Some((partition, extent)), Some(drop)) = (key::split_naming(&key), value::Drop::decode(&stored))
-            else {
-                return Err(Fault::Corrupt { what: format!("the entry {key:?} of {}", shard.object) });
-            };
-            if drop.since <= due {
-                let partition = PartitionId { group: shard.group.clone(), key: partition };
-                self.finish_drop(&partition, shard, extent).await?;
-            }
-            Ok(())
-        })
-        .await?;
-        self.each(&shard.object, key::all_emptied(), |key, since| async move {
-            let Some(partition) = key::split_emptied(&key) else {
-                return Err(Fault::Corrupt { what: format!("the entry {key:?} of {}", shard.object) });
-            };
-            if value::read_number(&since).is_some_and(|since| since <= due) {
-                self.forget_emptied(shard, &partition, key, since).await?;
-            }
-            Ok(())
-        })
-        .await?;
-        self.forget_slots(shard).await
-    }
-
-    /// Slots of processes that are gone. A process is in the list before it has a slot, and the list is read after the slots.
-    async fn forget_slots(&self, shard: &Shard) -> Result<(), Fault> {
-        let (slots, _) = self.page(&shard.object, key::all_slots(), key::all_slots()).await?;
-        let (processes, more) = self.page(PROCESSES, Bytes::new(), Bytes::new()).await?;
-        let is_alive = |slot: &Bytes| processes.iter().any(|(process, _)| slot.ends_with(process));
-        let gone: Vec<Bytes> = slots.into_iter().map(|(slot, _)| slot).filter(|slot| !is_alive(slot)).collect();
-        if more || gone.is_empty() {
-            return Ok(());
-        }
-        self.delete_listed(&shard.object, gone).await
-    }
-
-    /// A partition without records is forgotten with its revision once no clock is that far behind.
-    async fn forget_emptied(&self, shard: &Shard, partition: &Bytes, mark: Bytes, since: Bytes) -> Result<(), Fault> {
-        let head = key::head(partition);
-        let mut looks = vec![Look::Keys(vec![head.clone()])];
-        for family in 0..=u8::MAX {
-            let prefix = key::records(Family(family), partition);
-            looks.push(Look::Range { after: prefix.clone(), prefix, limit: 1 });
-        }
-        let seen = match self.objects.read(Pool::Records, &shard.object, looks).await {
-            Ok(seen) => seen,
-            Err(OpError::Missing) => return Ok(()),
-            Err(error) => return Err(fault("reading a shard", error)),
-        };
-        let is_empty =
-            !seen.found[1..].iter().any(|found| matches!(found, Found::Page { entries, .. } if !entries.is_empty()));
-        let stored = entries(seen, 0)?.pop().map_or(Bytes::new(), |(_, stored)| stored);
-        let mut gone = vec![mark.clone()];
-        if is_empty {
-            gone.push(head.clone());
-        }
-        let steps = vec![Compare::equal(head, stored).step(), Compare::equal(mark, since).step(), Step::Delete(gone)];
-        match self.write_surely(Pool::Records, &shard.object, steps).await {
-            Ok(_) | Err(OpError::Guard | OpError::Missing) => Ok(()),
-            Err(error) => Err(fault("forgetting an empty partition", error)),
-        }
-    }
-
-    /// Leaves in order: nothing of this process's own is left to others.
+    /// Leaves in order: of this process's own nothing is left to others but drops, which the great sweep finds.
     pub async fn leave(&self) -> Result<(), Fault> {
         for orphan in self.alive.take_orphans() {
             self.remove_unneeded(orphan, None).await?;

@@ -239,7 +239,7 @@ fn others_clear_up_after_a_process_that_died() {
         let other = open(&cluster, &clock).await;
         other.sweep_now().await.expect("swept");
         assert_eq!(cluster.names("extent.").len(), 4, "it may be alive");
-        clock.advance_seconds(3 * 3600);
+        clock.advance_seconds(7 * 3600);
         other.sweep_now().await.expect("swept");
         let left = cluster.names("extent.");
         assert_eq!(left.len(), 2, "{left:?}");
@@ -250,6 +250,58 @@ fn others_clear_up_after_a_process_that_died() {
             assert!(other.read_extent(record.slices[0]).await.is_ok());
         }
     });
+}
+
+/// A process that leaves in order does not remember its drops for ever; and nothing at all need die for what became empty to go.
+#[tokio::test]
+async fn what_nobody_remembers_is_swept_all_the_same() {
+    let (cluster, clock) = (Fake::default(), clock());
+    let leaving = open(&cluster, &clock).await;
+    let pin = write(&leaving, 1000).await;
+    leaving.commit(&partition("p"), naming(&pin), Synced).await.expect("committed");
+    drop(pin);
+    let gone = Write::Delete { family: FAMILY, key: key() };
+    let deleted = leaving.commit(&partition("p"), Batch { guards: Vec::new(), writes: vec![gone] }, Synced).await;
+    deleted.expect("deleted");
+    leaving.close().await.expect("left");
+    drop(leaving);
+    assert_eq!((cluster.names("extent.").len(), cluster.entries("shard.", b'd').len()), (1, 1));
+
+    let other = open(&cluster, &clock).await;
+    other.sweep_now().await.expect("swept");
+    assert_eq!(cluster.names("extent.").len(), 1, "others may still read it");
+    clock.advance_seconds(7 * 3600);
+    other.sweep_now().await.expect("swept");
+    assert_eq!(cluster.names("extent."), Vec::<String>::new());
+    for kind in *b"dhszr" {
+        assert_eq!(cluster.entries("shard.", kind), Vec::<Bytes>::new(), "{}", char::from(kind));
+    }
+}
+
+/// What is left to do is in memory: a sweep that fails half way forgets none of it.
+#[tokio::test]
+async fn a_sweep_that_failed_is_done_again() {
+    let (cluster, clock) = (Fake::default(), clock());
+    let engine = open(&cluster, &clock).await;
+    for name in ["p", "q", "r"] {
+        for bytes in [1000, 2000] {
+            let pin = write(&engine, bytes).await;
+            engine.commit(&partition(name), naming(&pin), Synced).await.expect("committed");
+        }
+        drop(write(&engine, 3000).await);
+    }
+    clock.advance_seconds(2 * 3600);
+    for fails in 1..4 {
+        let mut removals = 0;
+        cluster.set_fate(move |object, steps| {
+            removals += u32::from(object.starts_with("extent.") && steps.contains(&Step::Remove));
+            if removals == fails { Fate::Full } else { Fate::Applied }
+        });
+        engine.sweep_now().await.expect_err("the cluster is full");
+    }
+    cluster.clear_fate();
+    engine.sweep_now().await.expect("swept");
+    assert_eq!(cluster.names("extent.").len(), 3, "one for each partition");
 }
 
 /// A flipped bit in a body is never served.

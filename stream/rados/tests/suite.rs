@@ -30,7 +30,8 @@ impl<F: Fn() -> Arc<dyn Objects> + Sync> Harness<F> {
 
     fn add(&self, objects: Arc<dyn Objects>) -> Arc<dyn Engine> {
         let shards = self.shards;
-        let options = Options { grace: Duration::ZERO, silence: Duration::ZERO, ..Options::new(move |_| shards) };
+        let at_once = Duration::ZERO;
+        let options = Options { grace: at_once, silence: at_once, pass: at_once, ..Options::new(move |_| shards) };
         let ids = SystemIds::new();
         let rados = Rados::open(Arc::clone(&objects), Arc::new(SystemClock), &ids, options);
         let rados = self.runtime.block_on(rados).expect("opened");
