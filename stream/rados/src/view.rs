@@ -10,8 +10,7 @@
 
 use std::collections::HashMap;
 use std::ops::Bound;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
 use engine::{
@@ -35,11 +34,16 @@ pub struct RadosView {
     /// None if the group is not entered.
     shard: Option<Arc<Shard>>,
     partition: Bytes,
-    revision: AtomicU64,
-    /// Something was told of this state.
-    is_shown: AtomicBool,
+    shown: Mutex<Shown>,
     opening: Arc<Opening>,
     _open: OpenView,
+}
+
+/// The state that a view is of.
+struct Shown {
+    revision: u64,
+    /// Something was told of it: it stays.
+    is_shown: bool,
 }
 
 /// What comes with the opening of a view: records by their keys, and the revision they are of.
@@ -69,8 +73,7 @@ impl Core {
             core: Arc::clone(self),
             shard,
             partition: partition.key.clone(),
-            revision: AtomicU64::new(opening.revision),
-            is_shown: AtomicBool::new(false),
+            shown: Mutex::new(Shown { revision: opening.revision, is_shown: false }),
             opening,
             _open: open,
         })
@@ -130,16 +133,18 @@ fn corrupt(shard: &Shard, what: &str) -> Fault {
 }
 
 impl RadosView {
+    fn shown(&self) -> MutexGuard<'_, Shown> {
+        self.shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
     /// Reads of the view's state; `Moved` if it is gone.
     async fn read(&self, shard: &Shard, looks: Vec<Look>) -> Result<Option<Found>, Fault> {
         let (revision, mut found) = self.core.read_shard(shard, &self.partition, looks).await?;
-        if self.is_shown.swap(true, Ordering::AcqRel) {
-            if self.revision.load(Ordering::Acquire) != revision {
-                return Err(Fault::Moved);
-            }
-        } else {
-            self.revision.store(revision, Ordering::Release);
+        let mut shown = self.shown();
+        if shown.is_shown && shown.revision != revision {
+            return Err(Fault::Moved);
         }
+        *shown = Shown { revision, is_shown: true };
         Ok(found.pop())
     }
 
@@ -196,20 +201,21 @@ fn looks_empty(looks: &[Look]) -> Vec<Found> {
 
 impl View for RadosView {
     fn revision(&self) -> Revision {
-        self.is_shown.store(true, Ordering::Release);
-        Revision(self.revision.load(Ordering::Acquire))
+        let mut shown = self.shown();
+        shown.is_shown = true;
+        Revision(shown.revision)
     }
 
     fn get<'a>(&'a self, family: Family, key: &'a [u8]) -> BoxFuture<'a, Result<Option<Record>, Fault>> {
         Box::pin(async move {
             let Some(shard) = &self.shard else { return Ok(None) };
             let key = key::record(family, &self.partition, key);
-            // Shown first, so that the state cannot become a newer one after it was compared.
-            if let Some(brought) = self.opening.brought.get(&key)
-                && !(self.is_shown.swap(true, Ordering::AcqRel)
-                    && self.revision.load(Ordering::Acquire) != self.opening.revision)
-            {
-                return Ok(brought.clone());
+            if let Some(brought) = self.opening.brought.get(&key) {
+                let mut shown = self.shown();
+                if shown.revision == self.opening.revision {
+                    shown.is_shown = true;
+                    return Ok(brought.clone());
+                }
             }
             let found = self.read(shard, vec![Look::Keys(vec![key])]).await?;
             Ok(self.core.records(shard, found)?.pop().map(|(_, record)| record))
