@@ -158,8 +158,13 @@ impl Tenures {
         if !self.neighbours.ask(&address, share.group()).await {
             return Ok(Taken::Theirs { address });
         }
-        // Whose it was is not to be believed any more.
-        self.engine.disown(share.group()).await?;
+        {
+            // Whose it was is not to be believed any more; unless it became this process's meanwhile, for another who connects.
+            let _gate = claim.0.gate.lock().await;
+            if !claim.0.is_ready.load(Ordering::Acquire) {
+                self.engine.disown(share.group()).await?;
+            }
+        }
         match self.own_at(&claim.0, account, name, share).await? {
             Tenure::Ours => Ok(Taken::Ours(claim)),
             Tenure::Theirs { address } => Ok(Taken::Theirs { address }),
