@@ -65,6 +65,7 @@ pub async fn commit(core: Arc<Core>, partition: PartitionId, batch: Batch) -> Re
         return Err(CommitError::Fenced);
     }
     let shard = core.shard(&partition, group.shards);
+    let generation = core.owners.generation(&partition.group);
     let mut plan = core.plan_unseen(&shard, &partition.key, &batch);
     loop {
         let chosen = match plan.take() {
@@ -72,7 +73,8 @@ pub async fn commit(core: Arc<Core>, partition: PartitionId, batch: Batch) -> Re
             None => core.plan_seen(&shard, &partition, &batch, deadline).await?,
         };
         core.tell_named(&partition, &chosen.named).await?;
-        match core.submit(&shard, chosen.prepared, deadline).await {
+        let prepared = Prepared { generation: generation.clone(), ..chosen.prepared };
+        match core.submit(&shard, prepared, deadline).await {
             Verdict::Done(revision) => {
                 core.remember(&shard, &partition.key, &batch, revision);
                 core.alive.settle(&chosen.named);
@@ -152,7 +154,8 @@ impl Core {
                 Judged::Look(more) => extents.extend(more),
                 Judged::Wait(extent) => {
                     if Instant::now() >= deadline {
-                        return Err(CommitError::Conflict);
+                        let detail = "an extent is just being swept; nothing was written".into();
+                        return Err(Fault::Other { doing: "committing".into(), detail }.into());
                     }
                     self.finish_stale_drop(partition, shard, extent).await?;
                     tokio::time::sleep(RETRY_PAUSE).await;

@@ -56,8 +56,9 @@ pub type OnLoss = Arc<dyn Fn(GroupId) + Send + Sync>;
 #[derive(Default)]
 pub struct Owners {
     state: Mutex<State>,
-    /// Held while a group is taken: of two tokens of one process the one remembered must be the one that was set last.
-    taking: tokio::sync::Mutex<()>,
+    /// Held while a group is taken: of two tokens of one process the one remembered must be the one that was set last. One for each
+    /// group, for a shard that does not answer must not keep the others waiting.
+    taking: Mutex<HashMap<GroupId, Arc<tokio::sync::Mutex<()>>>>,
 }
 
 #[derive(Default)]
@@ -106,8 +107,22 @@ impl Owners {
         (*heard + HEARSAY > Instant::now()).then(|| Tenure::Theirs { address: address.clone() })
     }
 
-    fn lose(&self, group: &GroupId) {
-        self.lose_if(group, |_| true);
+    /// The lock under which a group is taken. Those that nobody holds are not kept.
+    fn taking(&self, group: &GroupId) -> Arc<tokio::sync::Mutex<()>> {
+        let mut taking = self.taking.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        taking.retain(|_, lock| Arc::strong_count(lock) > 1);
+        Arc::clone(taking.entry(group.clone()).or_default())
+    }
+
+    /// Ends a tenure, unless another has begun since.
+    fn lose(&self, group: &GroupId, token: &Bytes) {
+        self.lose_if(group, |owned| owned.token == *token);
+    }
+
+    /// Until when a tenure is believed; none if it is over.
+    fn believed_until(&self, group: &GroupId, token: &Bytes) -> Option<Instant> {
+        let state = self.state();
+        state.owned.get(group).filter(|owned| owned.token == *token).map(|owned| owned.renewed + BELIEF)
     }
 
     fn lose_if(&self, group: &GroupId, is_lost: impl FnOnce(&Owned) -> bool) {
@@ -150,7 +165,11 @@ impl Core {
             return Err(Fault::Other { doing: "owning a group".into(), detail });
         };
         let shard = self.owned_shard(group);
-        let _one_at_a_time = self.owners.taking.lock().await;
+        let taking = self.owners.taking(group);
+        let Ok(_one_at_a_time) = tokio::time::timeout(self.options.deadline, taking.lock()).await else {
+            let detail = "others waited for it already; nothing was done".into();
+            return Err(Fault::Other { doing: "owning a group".into(), detail });
+        };
         if let Some(tenure) = self.owners.known(group) {
             return Ok(tenure);
         }
@@ -217,6 +236,9 @@ impl Core {
             Err(OpError::Guard) => return Ok(false),
             Err(error) => return Err(fault("owning a group", error)),
         }
+        if renewed + BELIEF <= Instant::now() {
+            return Ok(false); // it took so long that others may have it again
+        }
         let mut state = self.owners.state();
         state.others.remove(&shard.group);
         state.owned.insert(shard.group.clone(), Owned { token: token.clone(), entry, renewed });
@@ -227,8 +249,12 @@ impl Core {
             loop {
                 tokio::time::sleep(RENEWAL).await;
                 let Some(core) = core.upgrade() else { return };
-                if !core.renew(&shard, &token).await {
-                    return;
+                let Some(until) = core.owners.believed_until(&shard.group, &token) else { return };
+                // Whatever it waits for: it is over in time, before others take the group.
+                match tokio::time::timeout_at(until, core.renew(&shard, &token)).await {
+                    Ok(true) => {}
+                    Ok(false) => return,
+                    Err(_) => return core.owners.lose(&shard.group, &token),
                 }
             }
         });
@@ -246,7 +272,7 @@ impl Core {
                 (owned.entry.clone(), state.address.clone().unwrap_or_default(), owned.is_believed())
             };
             if !is_believed {
-                self.owners.lose(&shard.group);
+                self.owners.lose(&shard.group, token);
                 return false;
             }
             let (renewed, entry) = (Instant::now(), self.new_entry(&address));
@@ -267,13 +293,13 @@ impl Core {
                         }
                     }
                     Ok(_) => {
-                        self.owners.lose(&shard.group);
+                        self.owners.lose(&shard.group, token);
                         return false;
                     }
                     Err(_) => tokio::time::sleep(RETRY_PAUSE).await,
                 },
                 Ok(Err(OpError::Missing)) => {
-                    self.owners.lose(&shard.group);
+                    self.owners.lose(&shard.group, token);
                     return false;
                 }
                 Ok(Err(_)) | Err(_) => tokio::time::sleep(RETRY_PAUSE).await,

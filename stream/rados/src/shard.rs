@@ -57,6 +57,8 @@ impl Compare {
 #[derive(Clone, Debug, Default)]
 pub struct Prepared {
     pub partition: Bytes,
+    /// What `gen` must be: what it was when the batch was handed in, for what it was decided upon may be another owner's since.
+    pub generation: Bytes,
     pub guards: Vec<Compare>,
     pub records: Vec<(Bytes, Bytes, Vec<engine::ExtentSlice>)>,
     pub puts: Vec<(Bytes, Bytes)>,
@@ -211,7 +213,7 @@ impl Core {
             let revision = Revision(self.hlc.draw(self.clock.now().ticks()));
             let before = *lock(&shard.slot);
             let number = before.unwrap_or(0) + 1;
-            let steps = self.operation(shard, before, number, revision, &pending);
+            let steps = self.operation(before, number, revision, &pending);
             match self.write_until(last_deadline(&pending), shard, steps).await {
                 Ok(_) => {
                     *lock(&shard.slot) = Some(number);
@@ -228,6 +230,7 @@ impl Core {
                     if self.resolve(shard, before, number, &mut pending).await {
                         return answer_all(pending, &Verdict::Done(revision));
                     }
+                    tokio::time::sleep(RETRY_PAUSE).await;
                 }
                 Err(error) => return answer_all(pending, &Verdict::Fault(fault("committing", error))),
             }
@@ -242,19 +245,11 @@ impl Core {
         tokio::time::timeout_at(deadline, write).await.map_err(unknown)?
     }
 
-    fn operation(
-        &self,
-        shard: &Shard,
-        before: Option<u64>,
-        number: u64,
-        revision: Revision,
-        pending: &[Pending],
-    ) -> Vec<Step> {
+    fn operation(&self, before: Option<u64>, number: u64, revision: Revision, pending: &[Pending]) -> Vec<Step> {
         let slot = key::slot(self.process);
-        let mut steps = vec![
-            Step::AttributeIs { name: GENERATION, value: self.owners.generation(&shard.group) },
-            Compare::equal(slot.clone(), before.map_or(Bytes::new(), value::number)).step(),
-        ];
+        let mut steps = vec![Compare::equal(slot.clone(), before.map_or(Bytes::new(), value::number)).step()];
+        let generations: HashSet<&Bytes> = pending.iter().map(|pending| &pending.prepared.generation).collect();
+        steps.extend(generations.into_iter().map(|value| Step::AttributeIs { name: GENERATION, value: value.clone() }));
         let (mut puts, mut deletes) = (vec![(slot, value::number(number))], Vec::new());
         let stored_revision = value::revision(revision);
         for Pending { prepared, .. } in pending {
@@ -276,7 +271,7 @@ impl Core {
     }
 
     /// Some guard did not hold: finds out whose. Those whose guards hold now go again.
-    async fn sort_out(&self, shard: &Shard, pending: Vec<Pending>) -> Vec<Pending> {
+    async fn sort_out(&self, shard: &Shard, mut pending: Vec<Pending>) -> Vec<Pending> {
         let slot = key::slot(self.process);
         let mut keys = vec![slot.clone()];
         for Pending { prepared, .. } in &pending {
@@ -291,9 +286,9 @@ impl Core {
                     _ => None,
                 };
                 let generation = generation.map_or(Bytes::new(), |(_, value)| value.clone());
-                if generation != self.owners.generation(&shard.group) {
-                    answer_all(pending, &if generation == FENCED { Verdict::Fenced } else { Verdict::Elsewhere });
-                    return Vec::new();
+                let verdict = if generation == FENCED { Verdict::Fenced } else { Verdict::Elsewhere };
+                for other in pending.extract_if(.., |pending| pending.prepared.generation != generation) {
+                    other.answer(verdict.clone());
                 }
                 match entries(seen, 1) {
                     Ok(entries) => entries.into_iter().collect::<std::collections::HashMap<_, _>>(),
