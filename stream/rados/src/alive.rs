@@ -33,14 +33,17 @@ const DROPS_MAX: usize = 100_000;
 /// A claim of a process that died is taken over after this many ticks: far longer than an operation can be under way.
 const CLAIM_TICKS: u64 = 600 * env::TICKS_PER_SECOND;
 
+/// A write that was not answered has not come after this many ticks either.
+const LATE_TICKS: u64 = 600 * env::TICKS_PER_SECOND;
+
 #[derive(Default)]
 pub struct Alive(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
     pins: HashMap<u128, usize>,
-    /// Written here and not known to be named.
-    fresh: HashSet<u128>,
+    /// Written here and not known to be named, with when that began.
+    fresh: HashMap<u128, u64>,
     /// How many numbers of each intent are fresh, and whether all its numbers were given out.
     intents: BTreeMap<u64, Intent>,
     /// Intents that cover nothing any more.
@@ -98,7 +101,7 @@ impl std::ops::Drop for Pinned {
         *count -= 1;
         if *count == 0 {
             state.pins.remove(&self.1);
-            if state.fresh.contains(&self.1) {
+            if state.fresh.contains_key(&self.1) {
                 state.orphans.insert(self.1);
             }
         }
@@ -107,7 +110,7 @@ impl std::ops::Drop for Pinned {
 
 impl State {
     fn settle(&mut self, extent: u128) {
-        if self.fresh.remove(&extent) {
+        if self.fresh.remove(&extent).is_some() {
             let block = extent as u64 / INTENT_NUMBERS; // the lower half is the number
             let Some(intent) = self.intents.get_mut(&block) else { return };
             intent.fresh -= 1;
@@ -134,10 +137,10 @@ impl Alive {
     }
 
     /// Pins an extent that is about to be written under this number.
-    pub fn pin_fresh(&self, extent: Extent, number: u64) -> Pin {
+    pub fn pin_fresh(&self, extent: Extent, number: u64, now: u64) -> Pin {
         {
             let mut state = lock(&self.0);
-            state.fresh.insert(extent.id);
+            state.fresh.insert(extent.id, now);
             let intent = state.intents.entry(number / INTENT_NUMBERS).or_default();
             intent.fresh += 1;
             intent.given += 1;
@@ -210,16 +213,33 @@ impl Alive {
         !lock(&self.0).fresh.is_empty()
     }
 
+    /// Intents that cover something, or may yet.
+    pub fn open_intents(&self) -> Vec<u64> {
+        lock(&self.0).intents.keys().copied().collect()
+    }
+
+    /// Is the extent one that was sent from here a short while ago? Nobody has seen it, but it may still come.
+    fn may_come(&self, extent: u128, now: u64) -> bool {
+        lock(&self.0).fresh.get(&extent).is_some_and(|sent| sent.saturating_add(LATE_TICKS) > now)
+    }
+
     fn is_pinned(&self, extent: u128) -> bool {
         lock(&self.0).pins.contains_key(&extent)
     }
 }
 
+/// A claim on a drop, as it stands in its shard.
+struct Claimed<'a> {
+    object: &'a str,
+    key: &'a Bytes,
+    value: &'a Bytes,
+}
+
 /// Whether an extent is needed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Need {
-    /// A partition names it, or has yet to drop it.
-    Named,
+    /// A partition names it, or has yet to drop it; the version it was seen with.
+    Named(u64),
     /// An attribute without a count that is too young to judge.
     Doubtful,
     /// Nobody names it; the version it was seen with.
@@ -273,7 +293,7 @@ impl Core {
                 continue;
             }
             if self.is_named_by(&partition, extent).await? {
-                return Ok(Need::Named);
+                return Ok(Need::Named(seen.version));
             }
             if at.saturating_add(self.options.grace_ticks()) > self.now() {
                 need = Need::Doubtful;
@@ -295,26 +315,45 @@ impl Core {
 
     /// Removes an extent that nobody needs, besides one partition that does not need it any more. True if that is settled, false if
     /// it must be looked at again later.
-    pub async fn remove_unneeded(&self, extent: u128, mut besides: Option<&PartitionId>) -> Result<bool, Fault> {
+    pub async fn remove_unneeded(&self, extent: u128, besides: Option<&PartitionId>) -> Result<bool, Fault> {
+        self.remove_claimed(extent, besides, None).await
+    }
+
+    /// The same, under a claim on the partition's drop: nothing is changed after another took the claim over, for the partition may name
+    /// the extent again since. The claim is looked at after the version was read, and a new name changes the version.
+    async fn remove_claimed(
+        &self,
+        extent: u128,
+        mut besides: Option<&PartitionId>,
+        claim: Option<&Claimed<'_>>,
+    ) -> Result<bool, Fault> {
         loop {
             if self.alive.is_pinned(extent) {
                 return Ok(false);
             }
-            let version = match self.need(extent, besides).await? {
+            let (version, leaving) = match self.need(extent, besides).await? {
+                Need::Gone if self.alive.may_come(extent, self.now()) => return Ok(false),
                 Need::Gone => break,
                 Need::Doubtful => return Ok(false),
-                Need::Nobody(version) => version,
+                Need::Nobody(version) => (version, None),
                 // The others may be leaving at the same time: whoever takes its name away last finds none, and removes the extent.
-                Need::Named => match besides.take() {
-                    Some(partition) => {
-                        self.forget_name(partition, extent).await?;
-                        continue;
-                    }
+                Need::Named(version) => match besides {
+                    Some(partition) => (version, Some(partition)),
                     None => break,
                 },
             };
-            let steps = vec![Step::Version(version), Step::Remove];
+            if let Some(claim) = claim
+                && self.entry(claim.object, claim.key.clone()).await?.as_ref() != Some(claim.value)
+            {
+                return Ok(false);
+            }
+            let change = match leaving {
+                Some(partition) => Step::RemoveAttribute { name: key::name_attribute(partition) },
+                None => Step::Remove,
+            };
+            let steps = vec![Step::Version(version), change];
             match self.objects.write(Pool::Bodies, &key::extent_object(extent), steps).await {
+                Ok(_) if leaving.is_some() => besides = None,
                 Ok(_) | Err(OpError::Missing) => break,
                 Err(OpError::Guard | OpError::Unknown { .. }) => {} // look again
                 Err(error) => return Err(fault("removing an extent", error)),
@@ -322,14 +361,6 @@ impl Core {
         }
         self.alive.settle(&[extent]);
         Ok(true)
-    }
-
-    async fn forget_name(&self, partition: &PartitionId, extent: u128) -> Result<(), Fault> {
-        let steps = vec![Step::Exists, Step::RemoveAttribute { name: key::name_attribute(partition) }];
-        match self.write_surely(Pool::Bodies, &key::extent_object(extent), steps).await {
-            Ok(_) | Err(OpError::Missing) => Ok(()),
-            Err(error) => Err(fault("removing an attribute", error)),
-        }
     }
 
     /// Ends a drop. False if it must be tried again later.
@@ -360,7 +391,8 @@ impl Core {
             Err(OpError::Unknown { .. }) => return Ok(false), // claimed or not: the next try tells
             Err(error) => return Err(fault("claiming a drop", error)),
         }
-        let is_over = self.remove_unneeded(extent, Some(partition)).await?;
+        let claim = Claimed { object: &shard.object, key: &drop_key, value: &claimed };
+        let is_over = self.remove_claimed(extent, Some(partition), Some(&claim)).await?;
         let left = (!is_over).then(|| Drop { claim: None, ..drop }.encode());
         match self.write_surely(Pool::Records, &shard.object, exchange(&claimed, left)).await {
             Ok(_) | Err(OpError::Guard | OpError::Missing) => Ok(is_over),

@@ -3,6 +3,7 @@
 //! Before an extent is written its number is covered by an intent: one entry for 256 numbers in this process's list. What a process
 //! leaves behind when it dies is found there (`sweep.rs`).
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -71,7 +72,7 @@ impl Core {
         let length = bytes.len() as u64;
         let number = self.next_number().await.map_err(ExtentError::Fault)?;
         let extent = Extent { id: extent_id(self.process, number), bytes: length };
-        let pin = self.alive.pin_fresh(extent, number);
+        let pin = self.alive.pin_fresh(extent, number, self.now());
         // The same bytes under a number used once: trying again does no harm.
         let written = self
             .write_surely(Pool::Bodies, &key::extent_object(extent.id), vec![Step::WriteAll(with_sums(bytes))])
@@ -91,6 +92,18 @@ impl Core {
         }
         intents.next += 1;
         Ok(number)
+    }
+
+    /// Enters again the intents of a process that was taken for dead.
+    pub async fn cover_again(&self) -> Result<(), Fault> {
+        let intents = self.intents.lock().await;
+        let newest = intents.covered.checked_sub(1).map(|number| number / INTENT_NUMBERS);
+        let blocks: BTreeSet<u64> = self.alive.open_intents().into_iter().chain(newest).collect();
+        let entries: Vec<_> = blocks.into_iter().map(|block| (intent_key(block), value::number(self.now()))).collect();
+        if entries.is_empty() {
+            return Ok(());
+        }
+        self.put_listed(&self::intents(self.process), entries).await
     }
 
     pub async fn read_extent(&self, slice: ExtentSlice) -> Result<Bytes, Fault> {

@@ -38,7 +38,7 @@ mod view;
 /// Between two tries of the same thing.
 const RETRY_PAUSE: Duration = Duration::from_millis(20);
 
-/// Between two rounds of sweeping; each also notes that this process lives.
+/// Between two rounds of sweeping, and between two notes that this process lives.
 const SWEEP_PAUSE: Duration = Duration::from_secs(10);
 
 /// Objects that the great sweep looks at in one round.
@@ -99,7 +99,7 @@ struct Core {
     /// Rounds of sweeping so far.
     rounds: AtomicU64,
     /// Held by the round under way: when one is over, so is what those before it had taken up.
-    sweeping: tokio::sync::Mutex<()>,
+    sweeping: tokio::sync::Mutex<sweep::Watch>,
     /// Held by whoever goes on with the great sweep.
     pass: tokio::sync::Mutex<great::Pass>,
     intents: tokio::sync::Mutex<extents::Intents>,
@@ -141,13 +141,10 @@ impl Rados {
             pass: tokio::sync::Mutex::default(),
             intents: tokio::sync::Mutex::default(),
         });
-        core.beat().await?;
-        repeat(&core, "sweeping the cluster", |core| {
-            Box::pin(async move {
-                core.beat().await?;
-                core.sweep().await
-            })
-        });
+        core.enter().await?;
+        // Apart: a sweep may take as long as there is much to do.
+        repeat(&core, "noting that this process lives", |core| Box::pin(async move { core.beat().await }));
+        repeat(&core, "sweeping the cluster", |core| Box::pin(async move { core.sweep().await }));
         repeat(&core, "the great sweep", |core| Box::pin(async move { core.sweep_some(ROUND_OBJECTS).await }));
         Ok(Arc::new(Rados { core }))
     }
@@ -159,7 +156,9 @@ impl Rados {
 
     /// Sweeps now what is due, to the end.
     pub async fn sweep_now(&self) -> Result<(), Fault> {
-        self.core.sweep().await?;
+        for _ in 0..sweep::LOOKS {
+            self.core.sweep().await?;
+        }
         self.core.sweep_some(usize::MAX).await
     }
 

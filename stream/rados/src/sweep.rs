@@ -5,11 +5,12 @@
 //! the drops in the shards, the list of fenced groups. Processes note in a list that they live; when one has been silent for long the
 //! others go through its intents. Drops that nobody remembers are found by the great sweep (`great.rs`).
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use engine::{Fault, GroupId, PartitionId};
-use librados::{Found, Look, OpError, Pool, Step};
+use librados::{Found, Look, OpError, Order, Pool, Step};
 
 use crate::alive::Dropped;
 use crate::extents::{INTENT_NUMBERS, extent_id, intent_key, intents};
@@ -28,6 +29,26 @@ const FORGET_TICKS: u64 = 30 * 24 * 3600 * env::TICKS_PER_SECOND;
 /// In one of so many rounds what is not urgent is done as well.
 const RARE_ROUNDS: u64 = 360;
 
+/// A process is taken for dead when its silence was looked at so often. After an hour in which the cluster stood still everybody was
+/// silent, and must have time to say otherwise.
+pub const LOOKS: u32 = 6;
+
+/// What was seen of other processes: when each was heard of last, and in how many looks.
+#[derive(Default)]
+pub struct Watch(HashMap<u64, (u64, u32)>);
+
+impl Watch {
+    fn is_dead(&mut self, process: u64, heard: u64, silent_before: u64) -> bool {
+        if heard > silent_before {
+            self.0.remove(&process);
+            return false;
+        }
+        let seen = self.0.entry(process).or_insert((heard, 0));
+        *seen = if seen.0 == heard { (heard, seen.1.saturating_add(1)) } else { (heard, 1) };
+        seen.1 >= LOOKS
+    }
+}
+
 fn listed_group(listed: &Bytes) -> Result<GroupId, Fault> {
     key::split_group(listed).ok_or_else(|| Fault::Corrupt { what: "a list of fenced groups".into() })
 }
@@ -37,14 +58,30 @@ fn process_key(process: u64) -> Bytes {
 }
 
 impl Core {
-    /// Notes that this process lives.
-    pub async fn beat(&self) -> Result<(), Fault> {
+    /// Notes that this process is there.
+    pub async fn enter(&self) -> Result<(), Fault> {
         self.put_listed(PROCESSES, vec![(process_key(self.process), value::number(self.now()))]).await
+    }
+
+    /// Notes that this process lives. One that was taken for dead meanwhile enters itself and its intents again.
+    pub async fn beat(&self) -> Result<(), Fault> {
+        let key = process_key(self.process);
+        let is_listed = Step::Compare { key: key.clone(), order: Order::Greater, value: Bytes::new() };
+        let steps = vec![is_listed, Step::Put(vec![(key, value::number(self.now()))])];
+        match self.write_surely(Pool::Records, PROCESSES, steps).await {
+            Ok(_) => Ok(()),
+            Err(OpError::Guard | OpError::Missing) => {
+                tracing::warn!("this process was silent for so long that others took it for dead");
+                self.cover_again().await?;
+                self.enter().await
+            }
+            Err(error) => Err(fault("noting that this process lives", error)),
+        }
     }
 
     /// All that is due now.
     pub async fn sweep(&self) -> Result<(), Fault> {
-        let _one_at_a_time = self.sweeping.lock().await;
+        let mut watch = self.sweeping.lock().await;
         self.sweep_orphans().await?;
         self.sweep_drops().await?;
         self.sweep_intents().await?;
@@ -52,7 +89,7 @@ impl Core {
         if self.rounds.fetch_add(1, Ordering::Relaxed).is_multiple_of(RARE_ROUNDS) {
             self.forget_swept().await?;
         }
-        self.sweep_dead().await
+        self.sweep_dead(&mut watch).await
     }
 
     /// What is not done because something failed is put back, here and below: it is in memory alone.
@@ -236,7 +273,7 @@ impl Core {
     }
 
     /// Goes through the intents of processes that are silent.
-    async fn sweep_dead(&self) -> Result<(), Fault> {
+    async fn sweep_dead(&self, watch: &mut Watch) -> Result<(), Fault> {
         let silent_before = self.now().saturating_sub(self.options.silence_ticks());
         let mut dead = Vec::new();
         let (page, _) = self.page(PROCESSES, Bytes::new(), Bytes::new()).await?;
@@ -245,7 +282,7 @@ impl Core {
             let heard = value::read_number(&heard);
             if let (Some(process), Some(heard)) = (process, heard)
                 && process != self.process
-                && heard <= silent_before
+                && watch.is_dead(process, heard, silent_before)
             {
                 dead.push((process, key));
             }
