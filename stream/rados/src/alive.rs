@@ -400,13 +400,21 @@ impl Core {
         }
     }
 
-    /// Ends a drop in whose way a commit stands, if its process is this one or died.
-    pub async fn finish_stale_drop(&self, partition: &PartitionId, shard: &Shard, extent: u128) -> Result<(), Fault> {
-        let stored = self.entry(&shard.object, key::drop(&partition.key, extent)).await?;
-        let claim = stored.and_then(|stored| Drop::decode(&stored)).and_then(|drop| drop.claim);
-        if claim.is_some_and(|claim| claim.at.saturating_add(CLAIM_TICKS) <= self.now()) {
-            self.finish_drop(partition, shard, extent).await?;
+    /// Takes a claim away that stands in the way of a commit, if its process died. One that wakes up later finds that it has none.
+    pub async fn free_stale_claim(&self, partition: &PartitionId, shard: &Shard, extent: u128) -> Result<(), Fault> {
+        let drop_key = key::drop(&partition.key, extent);
+        let Some(stored) = self.entry(&shard.object, drop_key.clone()).await? else { return Ok(()) };
+        let Some(drop) = Drop::decode(&stored) else {
+            return Err(Fault::Corrupt { what: format!("a drop of {}", shard.object) });
+        };
+        if drop.claim.is_none_or(|claim| claim.at.saturating_add(CLAIM_TICKS) > self.now()) {
+            return Ok(());
         }
-        Ok(())
+        let free = Drop { claim: None, ..drop }.encode();
+        let steps = vec![Compare::equal(drop_key.clone(), stored).step(), Step::Put(vec![(drop_key, free)])];
+        match self.write_surely(Pool::Records, &shard.object, steps).await {
+            Ok(_) | Err(OpError::Guard | OpError::Missing) => Ok(()),
+            Err(error) => Err(fault("freeing a drop", error)),
+        }
     }
 }

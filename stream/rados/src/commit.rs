@@ -157,7 +157,7 @@ impl Core {
                         let detail = "an extent is just being swept; nothing was written".into();
                         return Err(Fault::Other { doing: "committing".into(), detail }.into());
                     }
-                    self.finish_stale_drop(partition, shard, extent).await?;
+                    self.free_stale_claim(partition, shard, extent).await?;
                     tokio::time::sleep(RETRY_PAUSE).await;
                 }
             }

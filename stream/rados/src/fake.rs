@@ -15,6 +15,7 @@ struct Object {
     entries: BTreeMap<Bytes, Bytes>,
 }
 
+type Holds = Box<dyn FnMut(&str) -> bool + Send>;
 type Fates = Box<dyn FnMut(&str, &[Step]) -> Fate + Send>;
 
 #[derive(Default)]
@@ -23,6 +24,8 @@ struct State {
     version: u64,
     /// Decides what becomes of each write.
     fate: Option<Fates>,
+    /// Decides which reads wait until `release_reads` is called.
+    hold: Option<Holds>,
     /// Writes that are applied when `deliver` is called.
     late: Vec<(Pool, String, Vec<Step>)>,
     writes: u64,
@@ -59,6 +62,14 @@ impl Fake {
 
     pub fn clear_fate(&self) {
         self.state().fate = None;
+    }
+
+    pub fn hold_reads(&self, hold: impl FnMut(&str) -> bool + Send + 'static) {
+        self.state().hold = Some(Box::new(hold));
+    }
+
+    pub fn release_reads(&self) {
+        self.state().hold = None;
     }
 
     /// Applies what was late, as far as its guards still hold.
@@ -222,6 +233,10 @@ impl Objects for Fake {
         let (fake, id) = (self.clone(), (pool, object.to_string()));
         Box::pin(async move {
             tokio::task::yield_now().await;
+            let is_held = fake.state().hold.as_mut().is_some_and(|hold| hold(&id.1));
+            while is_held && fake.state().hold.is_some() {
+                tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+            }
             let mut state = fake.state();
             state.reads += 1;
             let object = state.objects.get(&id).ok_or(OpError::Missing)?;

@@ -2,6 +2,7 @@
 //! acknowledged is lost, nothing is applied twice, nothing hangs.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -302,6 +303,90 @@ async fn a_sweep_that_failed_is_done_again() {
     cluster.clear_fate();
     engine.sweep_now().await.expect("swept");
     assert_eq!(cluster.names("extent.").len(), 3, "one for each partition");
+}
+
+/// The write of a body that was not answered may come late, after all.
+#[tokio::test(start_paused = true)]
+async fn a_body_that_comes_late_is_swept() {
+    let (cluster, clock) = (Fake::default(), clock());
+    let engine = open(&cluster, &clock).await;
+    cluster.set_fate(|object, _| if object.starts_with("extent.") { Fate::Late } else { Fate::Applied });
+    let mut source = Once(Some(vec![7; 1000].into()));
+    assert!(engine.write_extent(&mut source, 4 << 20).await.is_err(), "no answer came");
+    cluster.clear_fate();
+    engine.sweep_now().await.expect("swept");
+    cluster.deliver();
+    assert_eq!(cluster.names("extent.").len(), 1);
+    clock.advance_seconds(700);
+    engine.sweep_now().await.expect("swept");
+    assert_eq!(cluster.names("extent."), Vec::<String>::new());
+}
+
+/// A process that was taken for dead and is not: what it writes is found again if it dies later.
+#[tokio::test(start_paused = true)]
+async fn who_was_taken_for_dead_enters_itself_again() {
+    let (cluster, clock) = (Fake::default(), clock());
+    let sleeping = open(&cluster, &clock).await;
+    let pin = write(&sleeping, 1000).await;
+    clock.advance_seconds(2 * 3600);
+    let other = open(&cluster, &clock).await;
+    other.sweep_now().await.expect("swept");
+    assert_eq!((cluster.names("intents.").len(), cluster.names("extent.").len()), (0, 0));
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    assert_eq!(cluster.names("intents.").len(), 1);
+    // The body is gone, and what names it is refused.
+    let outcome = sleeping.commit(&partition("p"), naming(&pin), Synced).await;
+    assert!(matches!(outcome, Err(CommitError::Conflict)), "{outcome:?}");
+}
+
+/// A process sleeps over a drop that it has claimed. Another ends it, and the partition names the extent again: that name stays.
+#[tokio::test]
+async fn a_claim_that_was_taken_over_takes_no_name_away() {
+    let (cluster, clock) = (Fake::default(), clock());
+    let (sleeping, other) = (open(&cluster, &clock).await, open(&cluster, &clock).await);
+    let (p, q) = (partition("p"), partition("q"));
+    let pin = write(&sleeping, 1000).await;
+    let whole = ExtentSlice::whole(pin.extent());
+    for named in [&p, &q] {
+        sleeping.commit(named, naming(&pin), Synced).await.expect("committed");
+    }
+    drop(pin);
+    let gone = || Batch { guards: Vec::new(), writes: vec![Write::Delete { family: FAMILY, key: key() }] };
+    sleeping.commit(&p, gone(), Synced).await.expect("deleted");
+    clock.advance_seconds(2 * 3600);
+
+    // It sleeps from its claim on, before it looks who needs the extent.
+    let is_claimed = Arc::new(AtomicBool::new(false));
+    let claimed = Arc::clone(&is_claimed);
+    cluster.set_fate(move |object, steps| {
+        let is_drop = |step: &Step| matches!(step, Step::Put(entries) if entries[0].0.starts_with(b"d"));
+        if is_commit(object) && steps.len() == 2 && steps.iter().any(is_drop) {
+            claimed.store(true, Ordering::SeqCst);
+        }
+        Fate::Applied
+    });
+    let (claimed, mut is_first) = (Arc::clone(&is_claimed), true);
+    cluster.hold_reads(move |object| {
+        object.starts_with("extent.") && claimed.load(Ordering::SeqCst) && std::mem::take(&mut is_first)
+    });
+    let sweep = tokio::spawn(async move { sleeping.sweep_now().await });
+    while !is_claimed.load(Ordering::SeqCst) {
+        tokio::task::yield_now().await;
+    }
+    for _ in 0..20 {
+        tokio::task::yield_now().await;
+    }
+    clock.advance_seconds(700);
+    let pin = other.pin(whole.extent);
+    other.commit(&p, naming(&pin), Synced).await.expect("named again");
+    drop(pin);
+    other.commit(&q, gone(), Synced).await.expect("deleted");
+    cluster.clear_fate();
+    cluster.release_reads();
+    sweep.await.expect("no panic").expect("swept");
+    clock.advance_seconds(7 * 3600);
+    other.sweep_now().await.expect("swept");
+    assert!(other.read_extent(whole).await.is_ok());
 }
 
 /// A flipped bit in a body is never served.

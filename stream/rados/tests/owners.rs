@@ -104,6 +104,41 @@ async fn an_owner_that_was_silent_has_lost() {
     assert_eq!(a.rados.own(&group()).await.expect("read"), theirs("b:1"));
 }
 
+/// Also when it waits for something else than its renewal: it has to read who owns the group, and no answer comes.
+#[tokio::test(start_paused = true)]
+async fn an_owner_that_cannot_read_has_lost() {
+    let (cluster, clock) = (Fake::default(), clock());
+    let a = gateway(&cluster, &clock, "a:1").await;
+    assert_eq!(a.rados.own(&group()).await.expect("free"), Tenure::Ours);
+    cluster.set_fate(|object, _| if object.starts_with("shard.") { Fate::Unanswered } else { Fate::Applied });
+    cluster.hold_reads(|_| true);
+    tokio::time::sleep(std::time::Duration::from_secs(14)).await;
+    assert_eq!(a.lost.load(Ordering::SeqCst), 0);
+    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    assert_eq!(a.lost.load(Ordering::SeqCst), 1);
+}
+
+/// A shard that does not answer keeps nobody waiting who wants another.
+#[tokio::test(start_paused = true)]
+async fn groups_are_taken_side_by_side() {
+    let (cluster, clock) = (Fake::default(), clock());
+    let a = gateway(&cluster, &clock, "a:1").await;
+    let silent = GroupId(Bytes::from_static(b"silent"));
+    a.rados.own(&silent).await.expect("free");
+    a.rados.disown(&silent).await.expect("given back");
+    let object = cluster.names("shard.").pop().expect("one");
+    cluster.hold_reads(move |read| read == object);
+    let waiting = tokio::spawn({
+        let rados = Arc::clone(&a.rados);
+        async move { rados.own(&silent).await }
+    });
+    tokio::task::yield_now().await;
+    let taken = tokio::time::timeout(std::time::Duration::from_secs(1), a.rados.own(&group())).await;
+    assert_eq!(taken.expect("at once").expect("free"), Tenure::Ours);
+    cluster.release_reads();
+    assert_eq!(waiting.await.expect("no panic").expect("free"), Tenure::Ours);
+}
+
 /// Requests that come at the same time take a share once, and all of them can write to it.
 #[tokio::test]
 async fn those_who_come_at_once_take_it_once() {
