@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use tokio::sync::{Semaphore, watch};
 
 use crate::errno::{errno, words};
-use crate::flight::ROOM_KIB;
+use crate::flight::{BODIES_ROOM_KIB, RECORDS_ROOM_KIB};
 use crate::library::{Handle, Library, library};
 use crate::{OpError, Pool};
 
@@ -54,7 +54,8 @@ pub(crate) struct Connection {
     bodies: Handle,
     pub deadline: Duration,
     /// For what is under way, in KiB.
-    pub room: Arc<Semaphore>,
+    /// Room for flights, for each pool its own: bodies that wait for a part of the cluster do not keep records waiting.
+    pub rooms: [Arc<Semaphore>; 2],
     /// Gone when librados has shut down.
     alive: watch::Sender<()>,
 }
@@ -104,8 +105,9 @@ impl Connection {
         if code < 0 {
             return Err(format!("librados does not take the user client.{user}: {}", words(code)));
         }
-        let (room, alive) = (Arc::new(Semaphore::new(ROOM_KIB as usize)), watch::Sender::new(()));
-        Ok(Connection { library, cluster, records: ptr::null_mut(), bodies: ptr::null_mut(), deadline, room, alive })
+        let rooms = [RECORDS_ROOM_KIB, BODIES_ROOM_KIB].map(|kib| Arc::new(Semaphore::new(kib as usize)));
+        let alive = watch::Sender::new(());
+        Ok(Connection { library, cluster, records: ptr::null_mut(), bodies: ptr::null_mut(), deadline, rooms, alive })
     }
 
     fn configure(&self, settings: &Settings) -> Result<(), String> {
@@ -132,7 +134,7 @@ impl Connection {
         self.set(c"client_mount_timeout", &seconds(CONNECT_LIMIT))?;
         self.set(c"rados_mon_op_timeout", &seconds(settings.deadline.max(Duration::from_secs(1))))?;
         self.set(c"rados_osd_op_timeout", &seconds(settings.deadline.max(Duration::from_secs(1))))?;
-        // With these limits a call blocks its thread, which here is one of the runtime's; `room` is ours, and is
+        // With these limits a call blocks its thread, which here is one of the runtime's; `rooms` are ours, and is
         // awaited.
         self.set(c"objecter_inflight_ops", c"0")?;
         self.set(c"objecter_inflight_op_bytes", c"0")

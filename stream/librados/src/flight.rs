@@ -2,7 +2,7 @@
 //!
 //! 1. What librados reads from or writes to belongs to the flight, and the flight to librados until it lands. A future
 //!    that is dropped leaves its flight to land by itself.
-//! 2. There is room for so many at a time; who finds none waits for it, without blocking a thread.
+//! 2. There is room for so many at a time, in each pool; who finds none waits for it, without blocking a thread.
 //! 3. Whoever waits is answered within the connection's time limit, whatever librados does.
 
 use std::ffi::{c_int, c_void};
@@ -12,15 +12,16 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::{Instant, timeout_at};
 
-use crate::OpError;
 use crate::connect::{Connection, called_back};
 use crate::errno::{op_error, words};
 use crate::library::Handle;
 use crate::slot::Slot;
+use crate::{OpError, Pool};
 
-/// Room for all flights of a connection: 128 MiB.
-pub(crate) const ROOM_KIB: u32 = 128 * 1024;
-/// What the smallest takes of it, which makes 2,048 of those.
+/// Room for all flights of a connection to each of the pools: 128 MiB together.
+pub(crate) const RECORDS_ROOM_KIB: u32 = 32 * 1024;
+pub(crate) const BODIES_ROOM_KIB: u32 = 96 * 1024;
+/// What the smallest takes of it, which makes 512 and 1,536 of those.
 const LEAST_KIB: usize = 64;
 
 /// What came back: the version of the object, and what was read.
@@ -41,13 +42,18 @@ struct Flight {
 /// nothing was sent.
 pub(crate) async fn fly(
     connection: &Arc<Connection>,
+    pool: Pool,
     bytes: usize,
     slots: Vec<Slot>,
     send: impl FnOnce(Handle, *mut Slot) -> c_int,
 ) -> Result<Landed, OpError> {
     let deadline = Instant::now() + connection.deadline;
-    let kib = (bytes / 1024 + 1).clamp(LEAST_KIB, ROOM_KIB as usize) as u32;
-    let room = timeout_at(deadline, connection.room.clone().acquire_many_owned(kib)).await;
+    let (room, room_kib) = match pool {
+        Pool::Records => (&connection.rooms[0], RECORDS_ROOM_KIB),
+        Pool::Bodies => (&connection.rooms[1], BODIES_ROOM_KIB),
+    };
+    let kib = (bytes / 1024 + 1).clamp(LEAST_KIB, room_kib as usize) as u32;
+    let room = timeout_at(deadline, room.clone().acquire_many_owned(kib)).await;
     // Nobody closes the semaphore, so what is left is no room in time.
     let Ok(Ok(room)) = room else {
         return Err(OpError::Failed { why: "too many operations wait for the cluster".to_owned() });

@@ -28,8 +28,9 @@ async fn write(connection: Arc<Connection>, pool: Pool, object: String, mut step
     steps.iter().try_for_each(check)?;
     guards_first(&mut steps);
     let bytes = steps.iter().map(step_bytes).sum();
-    let landed =
-        fly(&connection, bytes, Vec::new(), |completion, _| send_write(&connection, pool, &object, &steps, completion));
+    let landed = fly(&connection, pool, bytes, Vec::new(), |completion, _| {
+        send_write(&connection, pool, &object, &steps, completion)
+    });
     landed.await.map(|landed| landed.version)
 }
 
@@ -38,7 +39,7 @@ async fn read(connection: Arc<Connection>, pool: Pool, object: String, steps: Ve
     let count = steps.len();
     let slots = steps.into_iter().map(|look| Slot::new(connection.library, look)).collect::<Result<Vec<_>, _>>()?;
     let bytes = slots.iter().map(Slot::bytes).sum();
-    let landed = fly(&connection, bytes, slots, |completion, slots| {
+    let landed = fly(&connection, pool, bytes, slots, |completion, slots| {
         send_read(&connection, pool, &object, slots, count, completion)
     });
     let landed = landed.await?;
