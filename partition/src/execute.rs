@@ -211,6 +211,9 @@ pub struct Shell {
 /// How many commands one batch may carry; more wait for the next.
 const BATCH_COMMANDS_MAX: usize = 256;
 
+/// How many bytes it takes on; clusters refuse an operation of 90 MB.
+const BATCH_BYTES_MAX: usize = 8 << 20;
+
 /// Other processes that are always faster do not keep a command for ever: then it did nothing, and its client is told to come again.
 const ATTEMPTS_MAX: usize = 1000;
 
@@ -340,7 +343,7 @@ impl Shell {
         let begun = self.begin_stage();
         let mut turn = line.enter().await;
         self.pass_stage(Stage::Turn, begun);
-        while turn.open.commands() >= BATCH_COMMANDS_MAX {
+        while turn.open.commands() >= BATCH_COMMANDS_MAX || turn.open.bytes() >= BATCH_BYTES_MAX {
             let full = turn.open.number();
             drop(turn);
             line.commit(self.engine.as_ref(), command.partition(), full).await;

@@ -355,6 +355,8 @@ pub(crate) struct OpenBatch {
     pub overlay: Overlay,
     guards: Vec<Guard>,
     guarded: HashSet<(Family, Bytes)>,
+    /// Of the writes that joined it.
+    bytes: usize,
     /// A command whose writes are in it wants them durable.
     is_synced: bool,
     waiters: Vec<oneshot::Sender<Answer>>,
@@ -367,6 +369,10 @@ impl OpenBatch {
 
     pub fn commands(&self) -> usize {
         self.waiters.len()
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 
     pub fn number(&self) -> u64 {
@@ -403,6 +409,7 @@ impl OpenBatch {
             }
         }
         writes.iter().for_each(|write| self.overlay.apply(write));
+        self.bytes += writes.iter().map(write_bytes).sum::<usize>();
         self.is_synced |= !writes.is_empty() && durability == Durability::Synced;
         let (sender, answer) = oneshot::channel();
         self.waiters.push(sender);
@@ -441,6 +448,13 @@ impl OpenBatch {
             _ => None,
         });
         revisions.min()
+    }
+}
+
+fn write_bytes(write: &Write) -> usize {
+    match write {
+        Write::Put { key, value, .. } => key.len() + value.len(),
+        Write::Delete { key, .. } => key.len(),
     }
 }
 
