@@ -2,7 +2,7 @@
 
 use contract::operations::{Operation, Resource};
 use contract::{ErrorCode, Refusal};
-use engine::{GroupId, Tenure};
+use engine::{Fault, GroupId, Tenure};
 use partition::Failure;
 use partition::file::share;
 
@@ -62,7 +62,7 @@ async fn forward(
     }
     let unreachable = |error: std::io::Error| {
         tracing::warn!(request = %request.id, owner = asked, %error, "the owner of a share did not answer");
-        Failure::from(ErrorCode::ServerBusy)
+        unanswered(request.head.method(), error)
     };
     match forwarded {
         Ok((answered, rest)) => {
@@ -72,6 +72,17 @@ async fn forward(
         Err(NotAnswered::Client(error)) => Err(refused(&error).into()),
         Err(NotAnswered::Peer(error)) => Err(unreachable(error)),
     }
+}
+
+/// Whoever is told to come again would find what it did itself: that is said only where the owner cannot have done anything.
+fn unanswered(method: &str, error: std::io::Error) -> Failure {
+    use std::io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable};
+    let is_unsent = matches!(error.kind(), ConnectionRefused | HostUnreachable | NetworkUnreachable);
+    if is_unsent || matches!(method, "GET" | "HEAD") {
+        return ErrorCode::ServerBusy.into();
+    }
+    let detail = format!("the owner of the share did not answer, and the outcome is not known: {error}");
+    Fault::Other { doing: "forwarding a request".into(), detail }.into()
 }
 
 /// The owner's answer, as it was made.
@@ -95,4 +106,26 @@ async fn relayed(method: &str, answered: Answered, mut rest: Rest) -> std::io::R
 pub async fn let_go(app: &App, group: &GroupId) -> Result<u16, Failure> {
     let Some(tenures) = app.shell.tenures() else { return Ok(409) };
     Ok(if tenures.let_go(group).await? { 200 } else { 409 })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Error, ErrorKind};
+
+    use super::*;
+
+    #[test]
+    fn only_what_was_not_done_is_to_be_sent_again() {
+        for (method, kind, is_known) in [
+            ("PUT", ErrorKind::ConnectionRefused, true),
+            ("PUT", ErrorKind::HostUnreachable, true),
+            ("PUT", ErrorKind::ConnectionReset, false),
+            ("DELETE", ErrorKind::UnexpectedEof, false),
+            ("PUT", ErrorKind::TimedOut, false),
+            ("GET", ErrorKind::ConnectionReset, true),
+        ] {
+            let failure = unanswered(method, Error::from(kind));
+            assert_eq!(matches!(failure, Failure::Refused(_)), is_known, "{method} {kind:?}");
+        }
+    }
 }
