@@ -15,8 +15,6 @@ from common import client, fresh_name
 from server import ACCOUNT
 
 ROUNDS = 20
-# What a gateway does may follow properties that are so old (front/http/src/settings.rs).
-PROPERTIES_SECONDS = 5.5
 
 
 def both_ways(sides):
@@ -232,7 +230,6 @@ def test_retention_set_through_one_keeps_what_another_deletes(sides, container):
         name = fresh_name("b")
         try:
             writer.blobs.set_service_properties(delete_retention_policy=RetentionPolicy(enabled=True, days=1))
-            time.sleep(PROPERTIES_SECONDS)
             other.blob(container, name).upload_blob(b"kept")
             other.blob(container, name).delete_blob()
             writer.blob(container, name).undelete_blob()

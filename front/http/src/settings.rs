@@ -1,4 +1,5 @@
-//! The properties of a service as every request needs them: at hand, and never older than a few seconds.
+//! The properties of a service as every request needs them: at hand where this process alone changes them, and read with every request
+//! where others serve the same accounts. What is set there must hold here at once: a retention policy decides what is gone for good.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +12,7 @@ use env::Timestamp;
 use partition::record::service::ServiceProperties;
 use partition::{Shell, service};
 
-/// After this long another gateway may have changed them. What this one changes holds at once.
+/// So long they are kept. What this process changes holds at once.
 const FRESH_SECONDS: u64 = 5;
 
 #[derive(Default)]
@@ -35,6 +36,9 @@ impl Settings {
         service: Service,
         now: Timestamp,
     ) -> Result<Arc<ServiceProperties>, Fault> {
+        if shell.tenures().is_some() {
+            return service::properties(shell, account, service).await.map(Arc::new);
+        }
         if let Some(slot) = self.slot(account, service)
             && slot.read_at <= now
             && now < slot.read_at.plus_seconds(FRESH_SECONDS)
