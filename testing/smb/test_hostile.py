@@ -158,3 +158,41 @@ def test_who_asks_and_takes_no_answers(server, offering, is_sealed):
                     assert reading.read(at % 8 << 20, 1 << 20) == bytes(1 << 20)
             assert memory_mib(one) < before + CONNECTION_MIB + BESIDES_MIB
             goes_on.set()
+
+
+STRANGERS = {
+    "sessions": [negotiate(), lambda number: header(1, number) + struct.pack("<HBBIIHHQ", 25, 0, 1, 0, 0, 88, 0, 0)],
+    "dialects": [negotiate((0x0202,)), lambda number: negotiate((0x0202,), message_id=number)],
+}
+
+
+@pytest.mark.parametrize("what", STRANGERS)
+def test_strangers_who_take_no_answers(server, share, what):
+    """Nobody has to say who they are to be answered; whoever does not read the answers is not heard any longer."""
+    first, more = STRANGERS[what]
+    before, sent_bytes = memory_mib(server), 0
+    with socket.create_connection(("127.0.0.1", server.smb_port), timeout=10) as one:
+        one.sendall(frame(first))
+        one.recv(65536)
+        one.settimeout(3)
+        try:
+            # Far more than sockets hold.
+            for number in range(1, 1_000_000, 1000):
+                sent_bytes += one.send(b"".join(frame(more(number + at)) for at in range(1000)))
+        except (ConnectionError, TimeoutError):
+            pass
+        assert sent_bytes < 64 << 20
+        assert memory_mib(server) < before + 32
+    with smb.Client(server.smb_port, share.share_name) as client:
+        client.make("f", b"alive")
+
+
+def test_strangers_who_begin_and_do_not_end(server):
+    """Only so many are asked at a time who they are, as long as nobody has said it."""
+    token = b"NTLMSSP\0" + struct.pack("<II", 1, 0xE2088297) + bytes(16)
+    asked = [header(1, number) + struct.pack("<HBBIIHHQ", 25, 0, 1, 0, 0, 88, len(token), 0) + token for number in range(1, 31)]
+    said, statuses = ask(server.smb_port, frame(negotiate()), *map(frame, asked)), []
+    while said:
+        statuses.append(status(said))
+        said = said[4 + struct.unpack(">I", said[:4])[0]:]
+    assert statuses == [0] + [0xC0000016] * 16 + [0xC000009A] * 14

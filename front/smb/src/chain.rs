@@ -8,10 +8,9 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
 use bytes::Bytes;
-use tokio::sync::OwnedSemaphorePermit;
 
 use crate::command::{Command, Row};
-use crate::connection::{Arrived, Cancel, Connection, Frame, Outgoing, lock};
+use crate::connection::{Arrived, Cancel, Connection, Frame, Outgoing, Room, lock};
 use crate::handlers;
 use crate::open::{Arrival, Open};
 use crate::security::sign::{Signer, SigningNonce};
@@ -414,12 +413,7 @@ impl FrameOut {
         &self.frame[self.begin..]
     }
 
-    fn send(
-        mut self,
-        connection: &Connection,
-        sealing: Option<&Arc<Session>>,
-        room: Option<Arc<OwnedSemaphorePermit>>,
-    ) {
+    fn send(mut self, connection: &Connection, sealing: Option<&Arc<Session>>, room: Option<Room>) {
         if let Some(session) = sealing {
             let Some(sealed) = session.seal(&mut self.frame[self.begin..]) else { return };
             let mut header = Vec::with_capacity(SEALED_BYTES);
@@ -434,16 +428,16 @@ impl FrameOut {
 }
 
 /// Answers a message that nobody signs. Gives back what is sent.
-pub fn answer_plain(connection: &Connection, header: &Header, reply: Reply) -> Vec<u8> {
+pub fn answer_plain(connection: &Connection, header: &Header, reply: Reply, room: Room) -> Vec<u8> {
     let header = response_header(connection, header, reply.status);
-    send_plain(connection, header, reply.body)
+    send_plain(connection, header, reply.body, Some(room))
 }
 
-pub fn send_plain(connection: &Connection, header: Header, body: Vec<u8>) -> Vec<u8> {
+pub fn send_plain(connection: &Connection, header: Header, body: Vec<u8>, room: Option<Room>) -> Vec<u8> {
     let mut out = FrameOut::new(None);
     out.push(header, body, Vec::new(), None, true);
     let sent = out.message().to_vec();
-    out.send(connection, None, None);
+    out.send(connection, None, room);
     sent
 }
 
@@ -454,6 +448,7 @@ pub fn answer_setup(
     reply: Reply,
     signed_by: Option<&Arc<Session>>,
     sealed_by: Option<&Arc<Session>>,
+    room: Room,
 ) -> Vec<u8> {
     let signer = signed_by.filter(|_| sealed_by.is_none());
     let signer = signer.and_then(|session| session.signer_on(connection.id).or_else(|| session.any_signer()));
@@ -461,7 +456,7 @@ pub fn answer_setup(
     let header = response_header(connection, header, reply.status);
     out.push(header, reply.body, Vec::new(), signer.as_deref(), true);
     let sent = out.message().to_vec();
-    out.send(connection, sealed_by, None);
+    out.send(connection, sealed_by, Some(room));
     sent
 }
 

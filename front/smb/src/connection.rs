@@ -40,8 +40,9 @@ pub const TRANSFER_BYTES_MAX: u32 = 8 << 20;
 const FRAME_BYTES_MAX: usize = TRANSFER_BYTES_MAX as usize + (128 << 10);
 /// Before a client is known it has little to say.
 const UNKNOWN_FRAME_BYTES_MAX: usize = 64 << 10;
-/// Requests and responses of one connection in memory, in KiB.
+/// Requests and responses of one connection in memory, in KiB; and before its client is known.
 const MEMORY_KIB: u32 = 64 << 10;
+const UNKNOWN_MEMORY_KIB: u32 = 256;
 /// A small frame comes with its length in one read; what is longer is read to where it stays.
 const READ_AHEAD_BYTES: usize = 16 << 10;
 /// Requests of one connection that wait for something.
@@ -100,7 +101,7 @@ pub struct Outgoing {
     pub frame: Vec<u8>,
     /// What comes behind it, from where it lies.
     pub payload: Vec<Bytes>,
-    pub room: Option<Arc<OwnedSemaphorePermit>>,
+    pub room: Option<Room>,
 }
 
 pub struct Connection {
@@ -194,7 +195,7 @@ pub struct Frame {
     pub requests: Vec<Arrived>,
     /// The session it was encrypted for.
     pub sealed_by: Option<Arc<Session>>,
-    pub room: Arc<OwnedSemaphorePermit>,
+    pub room: Room,
 }
 
 /// Why a connection ends.
@@ -237,7 +238,7 @@ pub async fn serve(
     let mut reading = Reading {
         connection: connection.clone(),
         limits,
-        memory: Arc::new(Semaphore::new(MEMORY_KIB as usize)),
+        memory: Memory::new(),
         preauth: PreauthHash::new(),
         authentications: HashMap::new(),
     };
@@ -293,11 +294,38 @@ async fn write_frame(
     Ok(())
 }
 
+/// What a frame and its answers take, until they are sent.
+pub type Room = Arc<OwnedSemaphorePermit>;
+
+/// What a connection may hold in memory: little before its client is known, since anybody can be that.
+pub struct Memory {
+    kib: u32,
+    free: Arc<Semaphore>,
+}
+
+impl Memory {
+    fn new() -> Memory {
+        Memory { kib: UNKNOWN_MEMORY_KIB, free: Arc::new(Semaphore::new(UNKNOWN_MEMORY_KIB as usize)) }
+    }
+
+    /// Its client has said who it is.
+    pub fn grow(&mut self) {
+        self.free.add_permits((MEMORY_KIB - self.kib) as usize);
+        self.kib = MEMORY_KIB;
+    }
+
+    /// Waits until there is room. What is more than there ever is takes all of it.
+    async fn take(&self, kib: u32) -> Result<Room, Ended> {
+        let taken = self.free.clone().acquire_many_owned(kib.min(self.kib)).await;
+        taken.map(Arc::new).map_err(|_| Ended::Broken("it has no memory"))
+    }
+}
+
 /// What only the reader of a connection knows.
 pub struct Reading {
     pub connection: Arc<Connection>,
     limits: Limits,
-    memory: Arc<Semaphore>,
+    pub memory: Memory,
     /// Of NEGOTIATE, where every session's begins.
     pub preauth: PreauthHash,
     /// Those who are being asked who they are, by the id of the session to be.
@@ -363,20 +391,18 @@ impl Reading {
                 return Err(Ended::Broken("a message id that was not granted"));
             }
         }
+        let room = self.memory.take(requests.iter().map(|(header, message)| room_kib(header, message)).sum()).await?;
         if requests.len() == 1 {
             let (header, message) = &requests[0];
             match header.command {
-                0 => return negotiate::negotiate(self, header, message),
-                1 => return self.set_up(header, message, sealed_by.as_ref()).await,
+                0 => return negotiate::negotiate(self, header, message, room),
+                1 => return self.set_up(header, message, sealed_by.as_ref(), room).await,
                 _ => {}
             }
         }
         if connection.agreed().is_none() {
             return Err(Ended::Broken("it did not negotiate"));
         }
-        let kib = requests.iter().map(|(header, message)| room_kib(header, message)).sum::<u32>().min(MEMORY_KIB);
-        let room = self.memory.clone().acquire_many_owned(kib).await;
-        let room = Arc::new(room.map_err(|_| Ended::Broken("it has no memory"))?);
         let mut arrived = Vec::with_capacity(requests.len());
         for (header, message) in requests.drain(..) {
             let row = Row::of(header.command);

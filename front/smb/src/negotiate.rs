@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::chain::{self, Reply};
-use crate::connection::{Connection, Ended, Reading, TRANSFER_BYTES_MAX, lock};
+use crate::connection::{Connection, Ended, Reading, Room, TRANSFER_BYTES_MAX, lock};
 use crate::dialect::Dialect;
 use crate::security::seal::CipherKind;
 use crate::security::sign::SigningAlgorithm;
@@ -106,7 +106,8 @@ pub fn first_of_smb1(connection: &Arc<Connection>, frame: &[u8]) -> Result<(), E
         session_id: 0,
         signature: [0; 16],
     };
-    chain::send_plain(connection, header, response);
+    // Its number is used once: there is one such answer at most.
+    chain::send_plain(connection, header, response, None);
     Ok(())
 }
 
@@ -126,7 +127,7 @@ fn response(connection: &Connection, dialect: u16, capabilities: u32, chosen: Op
     .encode()
 }
 
-pub fn negotiate(reading: &mut Reading, header: &Header, message: &Bytes) -> Result<(), Ended> {
+pub fn negotiate(reading: &mut Reading, header: &Header, message: &Bytes, room: Room) -> Result<(), Ended> {
     let connection = reading.connection.clone();
     if connection.agreed().is_some() {
         return Err(Ended::Broken("it negotiates twice"));
@@ -138,7 +139,7 @@ pub fn negotiate(reading: &mut Reading, header: &Header, message: &Bytes) -> Res
     let (negotiated, (offered_ciphers, offered_signing)) = match agreed {
         Ok(agreed) => agreed,
         Err(status) => {
-            chain::answer_plain(&connection, header, Reply::error(status));
+            chain::answer_plain(&connection, header, Reply::error(status), room);
             return Ok(());
         }
     };
@@ -149,7 +150,7 @@ pub fn negotiate(reading: &mut Reading, header: &Header, message: &Bytes) -> Res
         signing: offered_signing.then(|| negotiated.signing.number()),
     });
     let body = response(&connection, negotiated.dialect.number(), negotiated.capabilities, chosen);
-    let sent = chain::answer_plain(&connection, header, Reply::of(body));
+    let sent = chain::answer_plain(&connection, header, Reply::of(body), room);
     reading.preauth.absorb(message);
     reading.preauth.absorb(&sent);
     // It was empty when this began, and nobody else fills it.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::chain::{self, Reply};
-use crate::connection::{Ended, Reading, lock};
+use crate::connection::{Ended, Reading, Room, lock};
 use crate::security::acceptor::{Acceptor, Step};
 use crate::security::kdf::PreauthHash;
 use crate::security::ntlm;
@@ -17,6 +17,8 @@ use crate::wire::session::{SetupRequest, setup_response};
 
 /// Sessions on one connection, and those who would like to have one.
 const SESSIONS_MAX: usize = 1024;
+/// Who would like to have one where nobody has any yet: a client asks for one and waits.
+const STRANGERS_MAX: usize = 16;
 
 /// A client that is being asked who it is.
 pub struct Authentication {
@@ -49,6 +51,7 @@ impl Reading {
         header: &Header,
         message: &Bytes,
         sealed_by: Option<&Arc<Session>>,
+        room: Room,
     ) -> Result<(), Ended> {
         let connection = self.connection.clone();
         if connection.agreed().is_none() {
@@ -75,7 +78,7 @@ impl Reading {
             }
         };
         let is_over = reply.status == Status::SUCCESS;
-        let sent = chain::answer_setup(&connection, &answer, reply, signed_by.as_ref(), sealed_by);
+        let sent = chain::answer_setup(&connection, &answer, reply, signed_by.as_ref(), sealed_by, room);
         match self.authentications.get_mut(&answer.session_id) {
             Some(authentication) if !is_over => authentication.preauth.absorb(&sent),
             _ => {}
@@ -129,6 +132,7 @@ impl Reading {
                 if session.is_over() || !session.add_channel(&connection, signer) {
                     return Err(Status::INSUFFICIENT_RESOURCES);
                 }
+                self.memory.grow();
                 session
             }
             Purpose::NewSession => {
@@ -141,6 +145,7 @@ impl Reading {
                 let signer = Session::signer(agreed, &key, &preauth);
                 session.add_channel(&connection, signer);
                 server.add_session(&session);
+                self.memory.grow();
                 session
             }
         };
@@ -171,8 +176,9 @@ impl Reading {
             if request.is_binding {
                 return Err(Status::INVALID_PARAMETER);
             }
-            let count = self.authentications.len() + lock(&connection.sessions).len();
-            if count >= SESSIONS_MAX {
+            let (asked, sessions) = (self.authentications.len(), lock(&connection.sessions).len());
+            let is_full = if sessions == 0 { asked >= STRANGERS_MAX } else { asked + sessions >= SESSIONS_MAX };
+            if is_full {
                 return Err(Status::INSUFFICIENT_RESOURCES);
             }
             let id = server.next_session_id();

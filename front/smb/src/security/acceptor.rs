@@ -10,6 +10,14 @@
 use super::ntlm::{self, Refused, Server, Speaker};
 use super::spnego::{self, Init, Preference, State as Negotiation, Token};
 
+/// What is kept of a client between its tokens, piece by piece: strangers send them. Clients need some hundred bytes.
+const KEPT_BYTES_MAX: usize = 2 << 10;
+
+/// A copy to keep, unless it is longer than any client's.
+fn kept(bytes: &[u8]) -> Result<Vec<u8>, Step> {
+    if bytes.len() <= KEPT_BYTES_MAX { Ok(bytes.to_vec()) } else { Err(Step::Malformed) }
+}
+
 pub struct Acceptor {
     server: Server,
     state: State,
@@ -79,7 +87,7 @@ impl Acceptor {
         let Some(Token::Init(Init { mechanisms, ntlm, token })) = spnego::read(token) else {
             return Err(Step::Malformed);
         };
-        let envelope = Envelope { mechanisms: mechanisms.to_vec() };
+        let envelope = Envelope { mechanisms: kept(mechanisms)? };
         match (ntlm, token) {
             (Preference::First, Some(token)) => self.challenge(Some(envelope), token),
             (Preference::First, None) => Ok(self.choose(envelope, Negotiation::Incomplete)),
@@ -101,11 +109,12 @@ impl Acceptor {
 
     fn challenge(&mut self, envelope: Option<Envelope>, negotiate: &[u8]) -> Result<Step, Step> {
         let challenge = ntlm::challenge(negotiate, &self.server)?;
+        let negotiate = kept(negotiate)?;
         let token = match &envelope {
             None => challenge.clone(),
             Some(_) => spnego::response(Negotiation::Incomplete, true, Some(&challenge), None),
         };
-        self.state = State::Challenged { envelope, negotiate: negotiate.to_vec(), challenge };
+        self.state = State::Challenged { envelope, negotiate, challenge };
         Ok(Step::Continue(token))
     }
 

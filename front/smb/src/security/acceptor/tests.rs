@@ -74,6 +74,17 @@ fn ntlm_without_an_envelope() {
 }
 
 #[test]
+fn no_more_is_kept_than_a_client_needs() {
+    let long = |token: Vec<u8>, bytes| [token, vec![0; bytes]].concat();
+    let negotiate = Client::new("account", "key two==").negotiate();
+    for (bytes, is_kept) in [(1000, true), (KEPT_BYTES_MAX, false)] {
+        let mut acceptor = Acceptor::new(server());
+        let step = acceptor.step(&long(negotiate.clone(), bytes), keys);
+        assert_eq!(matches!(step, Step::Continue(_)), is_kept, "{bytes}");
+    }
+}
+
+#[test]
 fn a_list_without_a_token_and_ntlm_as_second_choice() {
     for (mechanisms, token, state) in [
         (NTLM, None, Negotiation::Incomplete),
