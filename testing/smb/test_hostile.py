@@ -160,6 +160,30 @@ def test_who_asks_and_takes_no_answers(server, offering, is_sealed):
             goes_on.set()
 
 
+MORE_THAN_PAID_FOR = (64 << 10) + 1
+
+UNPAID = {
+    "read": (8, lambda handle, size: struct.pack("<HBBIQ16sIIIHHB", 49, 0, 0, size, 0, handle.id, 0, 0, 0, 0, 0, 0)),
+    "control": (11, lambda handle, size: struct.pack("<HHI16sIIIIIIII", 57, 0, 0x001400_78, handle.id, 0, 0, 0, 0, 0, size, 1, 0)),
+    "directory": (14, lambda handle, size: struct.pack("<HBBI16sHHI", 33, 12, 1, 0, handle.id, 96, 2, size) + b"*\0"),
+    "watch": (15, lambda handle, size: struct.pack("<HHI16sII", 32, 0, size, handle.id, 1, 0)),
+    "information": (16, lambda handle, size: struct.pack("<HBBIHHIII16s", 41, 1, 4, size, 0, 0, 0, 0, 0, handle.id)),
+}
+
+
+@pytest.mark.parametrize("what", UNPAID)
+def test_no_answer_is_longer_than_was_paid_for(share, client, what):
+    """A credit for every 64 KiB, whatever is asked (MS-SMB2 3.3.5.2.5)."""
+    client.make("f", b"x")
+    client.connection.supports_multi_credit = False
+    command, asked = UNPAID[what]
+    with client.open("f", smb.READ, "RWD") if what == "read" else client.directory() as handle:
+        if what != "watch":
+            client.ask(smb.Raw(command, asked(handle, MORE_THAN_PAID_FOR - 1)))
+        with smb.refused("INVALID_PARAMETER"):
+            client.ask(smb.Raw(command, asked(handle, MORE_THAN_PAID_FOR)))
+
+
 STRANGERS = {
     "sessions": [negotiate(), lambda number: header(1, number) + struct.pack("<HBBIIHHQ", 25, 0, 1, 0, 0, 88, 0, 0)],
     "dialects": [negotiate((0x0202,)), lambda number: negotiate((0x0202,), message_id=number)],

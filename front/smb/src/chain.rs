@@ -10,7 +10,7 @@ use std::task::Poll;
 use bytes::Bytes;
 
 use crate::command::{Command, Row};
-use crate::connection::{Arrived, Cancel, Connection, Frame, Outgoing, Room, lock};
+use crate::connection::{Arrived, Cancel, Connection, Frame, Outgoing, Room, TRANSFER_BYTES_MAX, lock};
 use crate::handlers;
 use crate::open::{Arrival, Open};
 use crate::security::sign::{Signer, SigningNonce};
@@ -30,11 +30,13 @@ pub struct Reply {
     pub file: Option<FileId>,
     /// The tree it may mean.
     pub tree: Option<u32>,
+    /// What it takes besides what was set aside for it when it was asked for.
+    pub room: Option<Room>,
 }
 
 impl Reply {
     pub fn of(body: Vec<u8>) -> Reply {
-        Reply { status: Status::SUCCESS, body, payload: Vec::new(), file: None, tree: None }
+        Reply { status: Status::SUCCESS, body, payload: Vec::new(), file: None, tree: None, room: None }
     }
 
     pub fn error(status: Status) -> Reply {
@@ -92,6 +94,12 @@ impl Request {
             crate::session::ConnectedTo::Share(share) => Ok(share),
             crate::session::ConnectedTo::Server => Err(Status::ACCESS_DENIED),
         }
+    }
+
+    /// Does it pay a credit for every 64 KiB that it brings or asks for (MS-SMB2 3.3.5.2.5)? What is paid for there is room for.
+    pub fn pays_for(&self, bytes: u32) -> Result<(), Status> {
+        let is_paid = bytes.div_ceil(65536) <= u32::from(self.header.credit_charge.max(1));
+        if is_paid && bytes <= TRANSFER_BYTES_MAX { Ok(()) } else { Err(Status::INVALID_PARAMETER) }
     }
 
     pub fn open(&self) -> Result<&Arc<Open>, Status> {
@@ -184,7 +192,7 @@ struct Before {
 }
 
 pub async fn run(connection: Arc<Connection>, frame: Frame) {
-    let Frame { requests, sealed_by, room } = frame;
+    let Frame { requests, sealed_by, mut room } = frame;
     let mut out = FrameOut::new(sealed_by.as_ref());
     let (mut before, count) = (None, requests.len());
     for (at, arrived) in requests.into_iter().enumerate() {
@@ -215,6 +223,9 @@ pub async fn run(connection: Arc<Connection>, frame: Frame) {
         };
         if let Some(tree) = reply.tree {
             header.tree_id = tree;
+        }
+        if let Some(more) = reply.room {
+            room.merge(more);
         }
         if let Some(earlier) = lock(&request.earlier).take() {
             out = earlier;

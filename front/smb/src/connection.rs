@@ -22,6 +22,7 @@ use tokio::time::timeout;
 use crate::chain;
 use crate::command::{Command, Row};
 use crate::credits::Credits;
+use crate::handlers::ioctl;
 use crate::negotiate::{self, Negotiated};
 use crate::open::Arrival;
 use crate::security::kdf::PreauthHash;
@@ -114,6 +115,8 @@ pub struct Connection {
     pending: Mutex<BTreeMap<u64, Pending>>,
     last_async: AtomicU64,
     outbox: mpsc::UnboundedSender<Outgoing>,
+    /// What is left of its memory, in KiB.
+    memory: Arc<Semaphore>,
     /// Sessions that this connection is a channel of.
     pub sessions: Mutex<BTreeSet<u64>>,
     /// Said by whoever finds that the connection cannot go on.
@@ -129,6 +132,11 @@ impl Connection {
     pub fn send(&self, outgoing: Outgoing) {
         // Nobody listens any more: the connection ends.
         let _ = self.outbox.send(outgoing);
+    }
+
+    /// Room for an answer that nothing was set aside for, if there is some now. Nobody waits for it who has room already.
+    pub fn room_now(&self, bytes: usize) -> Option<Room> {
+        self.memory.clone().try_acquire_many_owned((bytes >> 10) as u32 + 1).ok()
     }
 
     pub fn is_open(&self) -> bool {
@@ -231,6 +239,7 @@ pub async fn serve(
         pending: Mutex::default(),
         last_async: AtomicU64::new(0),
         outbox,
+        memory: Arc::new(Semaphore::new(UNKNOWN_MEMORY_KIB as usize)),
         sessions: Mutex::default(),
         broken: Arc::default(),
     });
@@ -238,7 +247,7 @@ pub async fn serve(
     let mut reading = Reading {
         connection: connection.clone(),
         limits,
-        memory: Memory::new(),
+        memory: Memory::of(&connection),
         preauth: PreauthHash::new(),
         authentications: HashMap::new(),
     };
@@ -295,7 +304,7 @@ async fn write_frame(
 }
 
 /// What a frame and its answers take, until they are sent.
-pub type Room = Arc<OwnedSemaphorePermit>;
+pub type Room = OwnedSemaphorePermit;
 
 /// What a connection may hold in memory: little before its client is known, since anybody can be that.
 pub struct Memory {
@@ -304,8 +313,8 @@ pub struct Memory {
 }
 
 impl Memory {
-    fn new() -> Memory {
-        Memory { kib: UNKNOWN_MEMORY_KIB, free: Arc::new(Semaphore::new(UNKNOWN_MEMORY_KIB as usize)) }
+    fn of(connection: &Connection) -> Memory {
+        Memory { kib: UNKNOWN_MEMORY_KIB, free: connection.memory.clone() }
     }
 
     /// Its client has said who it is.
@@ -317,7 +326,7 @@ impl Memory {
     /// Waits until there is room. What is more than there ever is takes all of it.
     async fn take(&self, kib: u32) -> Result<Room, Ended> {
         let taken = self.free.clone().acquire_many_owned(kib.min(self.kib)).await;
-        taken.map(Arc::new).map_err(|_| Ended::Broken("it has no memory"))
+        taken.map_err(|_| Ended::Broken("it has no memory"))
     }
 }
 
@@ -441,10 +450,12 @@ impl Reading {
     }
 }
 
-/// What a request, and what it is answered, may take.
+/// What a request, what it works with and what it is answered may take.
 fn room_kib(header: &Header, message: &[u8]) -> u32 {
-    let answer = if Row::of(header.command).answers_much { u32::from(header.credit_charge.max(1)) * 64 } else { 0 };
-    (message.len() >> 10) as u32 + answer + 1
+    let row = Row::of(header.command);
+    let answer = if row.answers_much { u32::from(header.credit_charge.max(1)) * 64 } else { 0 };
+    let work = if row.command == Command::Ioctl { ioctl::work_kib(message) } else { 0 };
+    (message.len() >> 10) as u32 + work + answer + 1
 }
 
 /// The first bytes of a frame's length: all four, nearly always.

@@ -7,7 +7,7 @@ use partition::record::Node;
 
 use super::info::facts;
 use crate::chain::{Reply, Request};
-use crate::connection::{TRANSFER_BYTES_MAX, lock};
+use crate::connection::lock;
 use crate::open::Open;
 use crate::server::Server;
 use crate::status::Status;
@@ -104,9 +104,7 @@ pub async fn query(request: &Request) -> Result<Reply, Status> {
     }
     open.needs(right::READ_DATA)?;
     open.still_open(server)?;
-    if asked.output_max > TRANSFER_BYTES_MAX {
-        return Err(Status::INVALID_PARAMETER);
-    }
+    request.pays_for(asked.output_max)?;
     if !is_directory_class(asked.class) {
         return Err(Status::INVALID_INFO_CLASS);
     }

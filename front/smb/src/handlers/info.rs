@@ -7,7 +7,7 @@ use partition::file::security::part;
 use partition::record::Node;
 
 use crate::chain::{Reply, Request};
-use crate::connection::{TRANSFER_BYTES_MAX, lock};
+use crate::connection::lock;
 use crate::open::Open;
 use crate::server::Server;
 use crate::status::Status;
@@ -37,9 +37,7 @@ pub async fn query(request: &Request) -> Result<Reply, Status> {
     let asked = QueryRequest::decode(&request.message).ok_or(Status::INVALID_PARAMETER)?;
     let (open, server) = (request.open()?, &request.connection.server);
     open.still_open(server)?;
-    if asked.output_max > TRANSFER_BYTES_MAX {
-        return Err(Status::INVALID_PARAMETER);
-    }
+    request.pays_for(asked.output_max)?;
     match asked.kind {
         info_type::FILE => {
             let answer = file(server, open, asked.class).await?;

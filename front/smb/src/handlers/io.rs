@@ -10,7 +10,7 @@ use partition::file::opens::{ByteRange, Conflict, InUse, Io, RangeUse};
 
 use super::info::facts;
 use crate::chain::{Reply, Request};
-use crate::connection::{TRANSFER_BYTES_MAX, lock};
+use crate::connection::lock;
 use crate::notify::{action, filter};
 use crate::open::Open;
 use crate::server::Server;
@@ -48,11 +48,6 @@ pub async fn flush(request: &Request) -> Result<Reply, Status> {
     Ok(Reply::of(empty_response()))
 }
 
-/// A transfer costs a credit for every 64 KiB.
-fn is_paid_for(request: &Request, bytes: u32) -> bool {
-    bytes <= TRANSFER_BYTES_MAX && bytes.div_ceil(65536) <= u32::from(request.header.credit_charge.max(1))
-}
-
 /// Begins to use a range: REST operations that are at work on it are waited for.
 pub async fn use_range(
     server: &Server,
@@ -88,7 +83,8 @@ pub async fn read(request: &Request) -> Result<Reply, Status> {
     }
     open.needs(right::READ_DATA | right::EXECUTE)?;
     let length = u64::from(asked.length);
-    if !is_paid_for(request, asked.length) || !is_valid_range(asked.offset, length) {
+    request.pays_for(asked.length)?;
+    if !is_valid_range(asked.offset, length) {
         return Err(Status::INVALID_PARAMETER);
     }
     let in_use = use_range(server, open, RangeUse::Read, asked.offset, length).await?;
@@ -147,7 +143,8 @@ pub async fn write(request: &Request) -> Result<Reply, Status> {
     }
     open.needs(right::WRITE_DATA | right::APPEND_DATA)?;
     let count = asked.data.len() as u32;
-    if !is_paid_for(request, count) || !is_valid_range(asked.offset, u64::from(count)) {
+    request.pays_for(count)?;
+    if !is_valid_range(asked.offset, u64::from(count)) {
         return Err(Status::INVALID_PARAMETER);
     }
     let in_use = use_range(server, open, RangeUse::Write, asked.offset, u64::from(count)).await?;

@@ -9,11 +9,12 @@ use partition::file::snapshot;
 use super::create::format_gmt;
 use super::io::{break_caches, tell_changed, use_range, write_bytes};
 use crate::chain::{Reply, Request};
-use crate::connection::{TRANSFER_BYTES_MAX, lock};
+use crate::connection::lock;
 use crate::negotiate;
 use crate::notify::filter;
 use crate::open::Open;
 use crate::status::Status;
+use crate::wire::header::HEADER_BYTES;
 use crate::wire::io::{CopyRequest, IoctlRequest, RESUME_KEY_BYTES, ioctl_response};
 use crate::wire::{Cursor, Put, utf16};
 
@@ -35,9 +36,7 @@ pub async fn ioctl(request: &Request) -> Result<Reply, Status> {
     if !asked.is_fsctl {
         return Err(Status::NOT_SUPPORTED);
     }
-    if asked.output_max > TRANSFER_BYTES_MAX {
-        return Err(Status::INVALID_PARAMETER);
-    }
+    request.pays_for(asked.output_max.max(asked.input.len() as u32))?;
     let (status, output) = match asked.code {
         code::VALIDATE_NEGOTIATE_INFO => (Status::SUCCESS, negotiate::validate(&request.connection, asked.input)?),
         code::DFS_GET_REFERRALS | code::DFS_GET_REFERRALS_EX => return Err(Status::NOT_FOUND),
@@ -49,6 +48,15 @@ pub async fn ioctl(request: &Request) -> Result<Reply, Status> {
         return Err(Status::BUFFER_TOO_SMALL);
     }
     Ok(Reply { status, ..Reply::of(ioctl_response(asked.code, asked.file, &output)) })
+}
+
+/// What a request works with: a copy has a chunk at a time, in pieces and in one.
+pub fn work_kib(message: &[u8]) -> u32 {
+    let code = Cursor::at(message, HEADER_BYTES + 4).and_then(|mut cursor| cursor.u32());
+    match code {
+        Some(code::COPY_CHUNK | code::COPY_CHUNK_WRITE) => 2 * CHUNK_BYTES_MAX >> 10,
+        _ => 0,
+    }
 }
 
 async fn on_file(request: &Request, asked: &IoctlRequest<'_>) -> Result<(Status, Vec<u8>), Status> {

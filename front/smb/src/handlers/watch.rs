@@ -3,7 +3,7 @@
 use contract::rights as right;
 
 use crate::chain::{Reply, Request};
-use crate::connection::{TRANSFER_BYTES_MAX, lock};
+use crate::connection::lock;
 use crate::notify::Told;
 use crate::status::Status;
 use crate::wire::io::{NotifyRequest, output_response};
@@ -14,7 +14,8 @@ const FILTERS: u32 = 0xFFF;
 pub async fn notify(request: &Request) -> Result<Reply, Status> {
     let asked = NotifyRequest::decode(&request.message).ok_or(Status::INVALID_PARAMETER)?;
     let (open, server) = (request.open()?, &request.connection.server);
-    if !open.is_directory || asked.output_max > TRANSFER_BYTES_MAX || asked.filter & FILTERS == 0 {
+    request.pays_for(asked.output_max)?;
+    if !open.is_directory || asked.filter & FILTERS == 0 {
         return Err(Status::INVALID_PARAMETER);
     }
     open.needs(right::READ_DATA)?;
@@ -49,11 +50,19 @@ pub async fn notify(request: &Request) -> Result<Reply, Status> {
     let told = request.wait(told).await;
     watch.leave(message_id);
     match told? {
-        Told::Changes(changes) => Ok(Reply::of(output_response(&changes))),
-        Told::LookAgain => Ok(Reply { status: Status::NOTIFY_ENUM_DIR, ..Reply::of(output_response(&[])) }),
+        // Room is taken when there is something to tell: nothing may happen for days. Who takes no answers has to look for itself.
+        Told::Changes(changes) => Ok(match request.connection.room_now(changes.len()) {
+            Some(room) => Reply { room: Some(room), ..Reply::of(output_response(&changes)) },
+            None => look_again(),
+        }),
+        Told::LookAgain => Ok(look_again()),
         Told::Over if open.is_closed() => {
             Ok(Reply { status: Status::NOTIFY_CLEANUP, ..Reply::of(output_response(&[])) })
         }
         Told::Over => Err(Status::DELETE_PENDING),
     }
+}
+
+fn look_again() -> Reply {
+    Reply { status: Status::NOTIFY_ENUM_DIR, ..Reply::of(output_response(&[])) }
 }
