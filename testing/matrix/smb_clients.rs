@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex};
 
 use contract::Service;
+use contract::names::AccountName;
 use engine::GroupId;
 use partition::file::opens::{
     Access, BreakNotice, ByteRange, CachingWanted, Claim, HandleId, LeaseKey, Listener, LockKind, Opening, Rights,
@@ -76,13 +77,15 @@ impl Listener for Client {
     }
 }
 
-const KEY: LeaseKey = LeaseKey { client: [1; 16], key: [2; 16] };
+fn lease_key() -> LeaseKey {
+    LeaseKey::new(&AccountName::parse("clients").expect("a name"), [1; 16], [2; 16])
+}
 const READS_AND_WRITES: Access = Access { read: true, write: true, delete: false };
 
 impl Client {
     /// Keeps what it can of the file `f`.
     async fn open(&self, world: &World, rights: Rights, share: ShareMode) -> HandleId {
-        let caching = CachingWanted::Lease { key: KEY, rights, epoch: None };
+        let caching = CachingWanted::Lease { key: lease_key(), rights, epoch: None };
         let handle = open(world, "f", Claim { access: READS_AND_WRITES, share }, caching, Arc::new(self.clone())).await;
         let granted = world.app.shell.open_files.caching(&group(world).await, handle);
         assert_eq!(granted.map(|granted| granted.rights), Some(rights));
@@ -195,7 +198,7 @@ async fn what_clients_keep_is_broken_first() {
                 None => world.send(&request).await,
                 Some(left) => {
                     let acknowledge = || {
-                        let kept = world.app.shell.open_files.acknowledge_lease(&KEY, rights(left));
+                        let kept = world.app.shell.open_files.acknowledge_lease(&lease_key(), rights(left));
                         assert_eq!(kept, Ok(rights(left)), "{name} beside {held}");
                     };
                     client.meets(&world, &request, (rights(held), rights(left)), acknowledge).await
@@ -330,7 +333,7 @@ async fn a_body_survives_waiting() {
     let put = file("PUT share/f?comp=range").header("x-ms-write", "update").header("x-ms-range", "bytes=0-7");
     let put = put.body(b"written!");
     let acknowledge = || {
-        world.app.shell.open_files.acknowledge_lease(&KEY, Rights::NONE).expect("it was asked");
+        world.app.shell.open_files.acknowledge_lease(&lease_key(), Rights::NONE).expect("it was asked");
     };
     let answer = client.meets(&world, &put, (Rights::RWH, Rights::NONE), acknowledge).await;
     assert_eq!(answer.status, 201, "{}", answer.text());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use contract::Service;
-use contract::names::ShareName;
+use contract::names::{AccountName, ShareName};
 use http::account::Account;
 use partition::file::opens::{
     Access, BreakNotice, ByteRange, CachingWanted, Claim, LeaseKey, Listener, LockKind, Opening, Rights, ShareMode,
@@ -395,7 +395,7 @@ async fn open_files_are_seen_and_named_in_refusals() {
         claim: Claim { access: Access { read: true, write: true, delete: false }, share: ShareMode::NONE },
         mask: 3,
         caching: CachingWanted::Lease {
-            key: LeaseKey { client: [1; 16], key: [2; 16] },
+            key: LeaseKey::new(&AccountName::parse("clients").expect("a name"), [1; 16], [2; 16]),
             rights: Rights::RW,
             epoch: None,
         },

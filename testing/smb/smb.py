@@ -173,8 +173,8 @@ class _Outstanding(dict):
 
 
 class Client:
-    def __init__(self, port, share, account=ACCOUNT, key=KEY, dialect=None, encrypts=None, ciphers=None):
-        self.connection = Connection(uuid.uuid4(), "127.0.0.1", port)
+    def __init__(self, port, share, account=ACCOUNT, key=KEY, dialect=None, encrypts=None, ciphers=None, guid=None):
+        self.connection = Connection(guid or uuid.uuid4(), "127.0.0.1", port)
         self.connection.outstanding_requests = _Outstanding()
         self.connection.connect(dialect=DIALECTS.get(dialect), timeout=SECONDS_MAX, preferred_encryption_algos=ciphers)
         if encrypts is None:

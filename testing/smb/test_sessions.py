@@ -1,10 +1,16 @@
 """What a session demands of its messages, whatever a well-behaved client would do by itself."""
 
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+
 import pytest
 from smbprotocol.connection import Ciphers
 
+import conftest
 import smb
 from common import file_client, fresh_name
+from server import ACCOUNT, KEY
 
 # What a client may call a cipher that nobody has heard of.
 UNKNOWN_CIPHER = 0x7777
@@ -84,3 +90,28 @@ def test_messages_with_a_wrong_signature(where, dialect):
             client.make("g", b"x")
     with smb.Client(port, share) as client:
         assert client.names() == ["f"]
+
+
+def test_who_calls_itself_like_another():
+    """What a client calls itself is sent in the clear: another account's client that says the same hears of none of its leases, and answers for
+    none."""
+    other, other_key, guid = "another", KEY, uuid.uuid4()
+    accounts = ["--account", f"{ACCOUNT}:{KEY}", "--account", f"{other}:{other_key}"]
+    with conftest.run(extra=accounts) as server, ExitStack() as stack:
+        shares = {}
+        for account in (other, ACCOUNT):
+            endpoint = server.endpoint_of("file").replace(ACCOUNT, account)
+            shares[account] = stack.enter_context(file_client(endpoint, {"account_name": account, "account_key": KEY})).create_share("work")
+        thief = stack.enter_context(smb.Client(server.smb_port, "work", other, other_key, guid=guid))
+        owner = stack.enter_context(smb.Client(server.smb_port, "work", guid=guid))
+        owner.make("f", b"old")
+        with owner.open("f", share="RWD", lease="RWH") as file, ThreadPoolExecutor() as pool:
+            assert file.caching == "RWH"
+            read = pool.submit(lambda: shares[ACCOUNT].get_file_client("f").download_file().readall())
+            told = owner.heard()
+            with smb.refused("OBJECT_NAME_NOT_FOUND"):
+                thief.acknowledge(told)
+            file.write(b"new")
+            owner.acknowledge(told)
+            assert read.result() == b"new"
+            assert thief.heard(0) is None

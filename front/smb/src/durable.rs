@@ -76,8 +76,13 @@ impl Durable {
     }
 }
 
-/// A client, and its name for a creation.
-pub type CreateName = ([u8; 16], [u8; 16]);
+/// A client, and its name for a creation. The account is proved; the rest others can say as well.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct CreateName {
+    pub account: AccountName,
+    pub client: [u8; 16],
+    pub create: [u8; 16],
+}
 
 /// Those that wait for their clients, and all that a client named.
 #[derive(Default)]
@@ -103,11 +108,11 @@ pub enum Named {
 
 impl Durables {
     /// A creation begins under a name. `Named::New` enters it.
-    pub fn begin(&self, client: [u8; 16], create: [u8; 16]) -> Named {
+    pub fn begin(&self, named: &CreateName) -> Named {
         let mut kept = lock(&self.0);
-        match kept.created.get(&(client, create)) {
+        match kept.created.get(named) {
             None => {
-                kept.created.insert((client, create), None);
+                kept.created.insert(named.clone(), None);
                 Named::New
             }
             Some(None) => Named::UnderWay,
@@ -116,11 +121,11 @@ impl Durables {
     }
 
     /// It came to something, or to nothing.
-    pub fn end(&self, client: [u8; 16], create: [u8; 16], open: Option<&Arc<Open>>) {
+    pub fn end(&self, named: &CreateName, open: Option<&Arc<Open>>) {
         let mut kept = lock(&self.0);
         match open.filter(|open| !open.is_closed()) {
-            Some(open) => kept.created.insert((client, create), Some(open.clone())),
-            None => kept.created.remove(&(client, create)),
+            Some(open) => kept.created.insert(named.clone(), Some(open.clone())),
+            None => kept.created.remove(named),
         };
     }
 

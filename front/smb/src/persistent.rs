@@ -119,7 +119,7 @@ impl Server {
             KeptCaching::Nothing => CachingWanted::Nothing,
             KeptCaching::Oplock { rights: held } => CachingWanted::Oplock(Oplock::of(rights(held.into()))),
             KeptCaching::Lease { key, rights: held, epoch } => CachingWanted::Lease {
-                key: LeaseKey { client: kept.client, key },
+                key: LeaseKey::new(account, kept.client, key),
                 rights: rights(held.into()),
                 // Granting it counts once more.
                 epoch: epoch.map(|epoch| epoch.wrapping_sub(1)),

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, Weak};
 use contract::names::AccountName;
 use engine::BoxFuture;
 use partition::execute::Shell;
+use partition::file::opens::LeaseKey;
 use tokio::sync::oneshot;
 
 use crate::connection::{Connection, lock};
@@ -147,10 +148,11 @@ impl Server {
         lock(&self.sessions).get(&id).cloned()
     }
 
-    /// The connection that a client has had for the longest time.
-    pub fn oldest_connection(&self, client: &[u8; 16]) -> Option<(Arc<Connection>, Arc<Session>)> {
+    /// The connection that the client with a lease has had for the longest time. Others may call themselves the same.
+    pub fn oldest_connection(&self, lease: &LeaseKey) -> Option<(Arc<Connection>, Arc<Session>)> {
         let sessions = lock(&self.sessions);
-        let of_client = sessions.values().filter(|session| session.agreed.client == *client);
+        let is_client = |session: &Session| session.agreed.client == lease.client && lease.is_of(&session.account);
+        let of_client = sessions.values().filter(|session| is_client(session));
         let connections =
             of_client.filter_map(|session| Some((session.connections().first()?.clone(), session.clone())));
         connections.min_by_key(|(connection, _)| connection.id)

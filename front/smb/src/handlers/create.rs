@@ -21,11 +21,11 @@ use super::oplock::{Client, level, number, rights, state};
 use super::set::attributes;
 use crate::chain::{Reply, Request};
 use crate::connection::lock;
-use crate::durable::{Durable, Named, Version};
+use crate::durable::{CreateName, Durable, Named, Version};
 use crate::notify::{action, filter};
 use crate::open::{NewOpen, Open};
 use crate::server::Server;
-use crate::session::Share;
+use crate::session::{Session, Share};
 use crate::status::Status;
 use crate::wire::create::{self as wire, FileId, disposition, oplock, option};
 use crate::wire::{Put, text};
@@ -166,24 +166,29 @@ pub async fn create(request: &Request) -> Result<Reply, Status> {
     if asked.snapshot.is_some() {
         return in_snapshot(request, share, &asked).await;
     }
-    let client = request.session()?.agreed.client;
-    let Some(named) = asked.request.contexts.durable_2.map(|durable| durable.create) else {
+    let Some(named) = create_name(request.session()?, &asked) else {
         let (open, opened) = open_now(request, share, &asked).await?;
         return Ok(answer(&asked, &open, &opened.node, opened.done, Some(opened.caching), durable_context(&open)));
     };
     // A client that does not know whether it was heard asks again under the same name, before it uses what it was given.
     let is_replay = request.header.has(crate::wire::header::flag::REPLAY);
     let durables = &request.connection.server.durables;
-    match durables.begin(client, named) {
+    match durables.begin(&named) {
         Named::New => {}
         Named::UnderWay => return Err(Status::FILE_NOT_AVAILABLE),
         Named::Open(open) if is_replay => return replayed(request, &asked, &open).await,
         Named::Open(_) => return Err(Status::DUPLICATE_OBJECTID),
     }
     let outcome = open_now(request, share, &asked).await;
-    durables.end(client, named, outcome.as_ref().ok().map(|(open, _)| open));
+    durables.end(&named, outcome.as_ref().ok().map(|(open, _)| open));
     let (open, opened) = outcome?;
     Ok(answer(&asked, &open, &opened.node, opened.done, Some(opened.caching), durable_context(&open)))
+}
+
+/// What a client calls a creation that it may ask for again.
+fn create_name(session: &Session, asked: &Asked<'_>) -> Option<CreateName> {
+    let durable = asked.request.contexts.durable_2?;
+    Some(CreateName { account: session.account.clone(), client: session.agreed.client, create: durable.create })
 }
 
 /// Waits for whoever is in the way, as long as that may take; an error if nobody is to be waited for.
@@ -271,7 +276,7 @@ async fn open_now(request: &Request, share: &Arc<Share>, asked: &Asked<'_>) -> R
         session: session.id,
         channel_sequence: request.header.channel_sequence(),
         done: opened.done,
-        create: asked.request.contexts.durable_2.map(|durable| (session.agreed.client, durable.create)),
+        create: create_name(session, asked),
     }));
     promise(request, asked, &open, opened.caching.rights);
     if let Err(status) = open.write_down(server).await {
@@ -331,11 +336,12 @@ fn caching(request: &Request, asked: &Asked<'_>) -> Result<CachingWanted, Status
         });
     }
     let Some(lease) = asked.request.contexts.lease else { return Ok(CachingWanted::Nothing) };
-    let agreed = &request.session()?.agreed;
+    let session = request.session()?;
+    let agreed = &session.agreed;
     // Version 2 is of 3.x.
     let epoch = lease.second.filter(|_| agreed.is_3()).map(|(_, epoch)| epoch);
     Ok(CachingWanted::Lease {
-        key: LeaseKey { client: agreed.client, key: lease.key },
+        key: LeaseKey::new(&session.account, agreed.client, lease.key),
         rights: rights(lease.state),
         epoch,
     })

@@ -61,7 +61,7 @@ impl Listener for Client {
                 let connection = session.connections().first().cloned()?;
                 Some((connection, session))
             }),
-            BreakOf::Lease { key } => server.oldest_connection(&key.client),
+            BreakOf::Lease { key } => server.oldest_connection(&key),
         };
         if let Some((connection, session)) = heard {
             chain::tell(&connection, &session, body);
@@ -87,8 +87,9 @@ pub async fn acknowledge(request: &Request) -> Result<Reply, Status> {
             Ok(Reply::of(oplock_break(number(level), file)))
         }
         Acknowledgment::Lease { key, state: asked } => {
-            let client = request.session()?.agreed.client;
-            let acknowledged = files.acknowledge_lease(&LeaseKey { client, key }, rights(asked));
+            let session = request.session()?;
+            let lease = LeaseKey::new(&session.account, session.agreed.client, key);
+            let acknowledged = files.acknowledge_lease(&lease, rights(asked));
             let kept = acknowledged.map_err(|error| match error {
                 AcknowledgeError::NotFound => Status::OBJECT_NAME_NOT_FOUND,
                 AcknowledgeError::NotBreaking => Status::UNSUCCESSFUL,

@@ -14,6 +14,7 @@
 use env::Timestamp;
 
 use super::HandleId;
+use contract::names::AccountName;
 use contract::rights as right;
 
 /// How long a holder has to answer.
@@ -60,11 +61,26 @@ impl Rights {
     }
 }
 
-/// Whose a lease is. Keys are the client's own.
+/// Whose a lease is. Clients choose their names and keys and send them in the clear: only the account is proved, so nobody else's
+/// lease has the same key.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct LeaseKey {
+    /// Its name, and zeros.
+    account: [u8; 24],
     pub client: [u8; 16],
     pub key: [u8; 16],
+}
+
+impl LeaseKey {
+    pub fn new(account: &AccountName, client: [u8; 16], key: [u8; 16]) -> LeaseKey {
+        let mut padded = [0; 24];
+        padded.iter_mut().zip(account.as_str().bytes()).for_each(|(place, letter)| *place = letter);
+        LeaseKey { account: padded, client, key }
+    }
+
+    pub fn is_of(&self, account: &AccountName) -> bool {
+        *self == LeaseKey::new(account, self.client, self.key)
+    }
 }
 
 /// The levels of plain oplocks.

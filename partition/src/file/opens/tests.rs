@@ -28,7 +28,7 @@ fn claim(words: &str) -> Claim {
     Claim { access: access(wanted), share: share_mode(shared) }
 }
 
-fn opening(file: FileId, above: &[FileId], words: &str) -> Opening {
+pub(super) fn opening(file: FileId, above: &[FileId], words: &str) -> Opening {
     Opening {
         session: 7,
         client_address: "192.0.2.1:50000".into(),

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
+use contract::names::AccountName;
 
 use super::super::caching::{BreakNotice, CachingWanted, Listener};
 use super::super::*;
@@ -23,7 +24,34 @@ fn share() -> GroupId {
 }
 
 fn key(name: &str) -> LeaseKey {
-    LeaseKey { client: [7; 16], key: [name.as_bytes()[0]; 16] }
+    LeaseKey::new(&account("one"), [7; 16], [name.as_bytes()[0]; 16])
+}
+
+fn account(name: &str) -> AccountName {
+    AccountName::parse(name).expect("a name")
+}
+
+/// What a client calls itself and its lease is seen by others, who may call themselves and theirs the same.
+#[test]
+fn a_lease_is_of_an_account() {
+    let [one, other] = ["one", "one1"].map(account);
+    let [ours, theirs] = [&one, &other].map(|account| LeaseKey::new(account, [7; 16], [8; 16]));
+    assert!(ours.is_of(&one) && !ours.is_of(&other) && ours != theirs);
+    let (table, heard) = (OpenFiles::default(), Heard::default());
+    let open = |file, key| {
+        let opening = Opening {
+            caching: CachingWanted::Lease { key, rights: Rights::RWH, epoch: None },
+            listener: Arc::new(heard.clone()),
+            ..super::super::tests::opening(file, &[FileId::ROOT], "rw/rw")
+        };
+        table.open(&share(), opening, Timestamp::UNIX_EPOCH).map(|opened| opened.caching.rights)
+    };
+    assert_eq!(open(FILE, ours).expect("nobody has it"), Rights::RWH);
+    assert_eq!(open(OTHER, theirs).expect("another's lease"), Rights::RWH);
+    let read = table.short_open(&share(), FILE, RestAccess::Read(ByteRange::ALL), Timestamp::UNIX_EPOCH);
+    assert!(matches!(read, Err(Blocked::Breaking(_))));
+    assert_eq!(table.acknowledge_lease(&theirs, Rights::RH), Err(AcknowledgeError::NotBreaking));
+    assert_eq!(table.acknowledge_lease(&ours, Rights::RH), Ok(Rights::RH));
 }
 
 fn rights(letters: &str) -> Rights {
