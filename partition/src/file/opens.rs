@@ -528,6 +528,15 @@ impl OpenFiles {
         })
     }
 
+    /// Is something still at work by way of a handle that was closed? Then until when: what it does may come after that.
+    pub fn still_at_work(&self, share: &GroupId, handle: &Handle) -> Option<Wait> {
+        self.change(share, |opens| {
+            let open = opens.files.get_mut(&handle.opening.file)?;
+            let is_at_work = open.uses.values().any(|used| used.by == handle.id);
+            is_at_work.then(|| open.wait())
+        })
+    }
+
     /// Makes the file go with its last handle, or stay after all. That the handle may delete is the caller's to know. REST operations
     /// that were let in before are over first: none of them takes effect on what is pending.
     pub fn set_delete_pending(&self, share: &GroupId, handle: HandleId, is_pending: bool) -> Result<(), Conflict> {
@@ -549,7 +558,8 @@ impl OpenFiles {
         Page { handles: ids.iter().filter_map(|id| opens.handles.get(id)).cloned().collect(), next }
     }
 
-    /// Closes one handle, if it is in the scope. Later requests on it find that it is not open; none can fail to close.
+    /// Closes one handle, if it is in the scope. Later requests on it find that it is not open; none can fail to close. What is at work by
+    /// way of it goes on (`still_at_work`).
     pub fn force_close(&self, share: &GroupId, scope: Scope, handle: HandleId) -> Option<Closed> {
         let closing = self.change(share, |opens| {
             let open = opens.files.get(&scope.file)?;

@@ -3,7 +3,7 @@
 use contract::operations::Operation;
 use contract::{Refusal, limits};
 use partition::file::handle::kept;
-use partition::file::opens::{Handle, HandleId, Scope};
+use partition::file::opens::{Closed, Handle, HandleId, Scope};
 use partition::file::{read as model, removal, share};
 use partition::{Failure, Shell};
 
@@ -58,6 +58,12 @@ pub async fn force_close(shell: &Shell, request: &Request<'_>, row: &'static Ope
     response.header("x-ms-number-of-handles-failed", "0");
     if let Some(HandleId(next)) = next {
         response.header("x-ms-marker", next.to_string());
+    }
+    // What clients write by way of them is done before anybody hears that they are closed, or is not done.
+    for Closed { handle, .. } in &closed {
+        while let Some(wait) = shell.open_files.still_at_work(share.group(), handle) {
+            wait.over().await;
+        }
     }
     kept::forget_closed(shell, &request.account.name, &closed).await?;
     for closed in closed {

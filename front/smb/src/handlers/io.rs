@@ -70,6 +70,13 @@ pub async fn use_range(
     }
 }
 
+/// At work by way of a handle, with no bytes in particular: whoever closes it by force waits for that.
+pub fn at_work(server: &Server, open: &Open) -> Result<InUse, Status> {
+    let handle = open.handle.ok_or(Status::MEDIA_WRITE_PROTECTED)?;
+    let nothing = ByteRange { offset: 0, length: 0 };
+    Ok(server.shell.open_files.use_range(open.share.found.group(), handle, RangeUse::Read, nothing)?)
+}
+
 /// An offset that a signed number of 64 bits holds, and so does the end.
 fn is_valid_range(offset: u64, length: u64) -> bool {
     offset.checked_add(length).is_some_and(|end| end <= i64::MAX as u64)

@@ -14,7 +14,7 @@ use partition::file::settings::{Permission, Settings, When};
 
 use super::create::wait_for;
 use super::info::SYSTEM_SECURITY;
-use super::io::{break_caches, tell_changed, use_range};
+use super::io::{at_work, break_caches, tell_changed, use_range};
 use crate::chain::{Reply, Request};
 use crate::connection::lock;
 use crate::notify::{action, filter};
@@ -136,6 +136,7 @@ async fn basic(server: &Server, open: &Open, input: &[u8]) -> Result<(), Status>
     };
     if settings != Settings::default() || accessed.is_some() {
         let change = Change { settings, accessed, ..Change::default() };
+        let _at_work = at_work(server, open)?;
         set::set(&server.shell, &open.share.found, open.file, change).await?;
         tell_changed(server, open, filter::ATTRIBUTES | filter::LAST_WRITE | filter::CREATION);
     }
@@ -222,7 +223,10 @@ async fn rename_to(request: &Request, server: &Server, open: &Open, input: &[u8]
     let (from, node) = loop {
         let handle = open.handle(server)?;
         let from = handle.opening.path.clone();
-        match rename::rename(&server.shell, share, handle, to.clone(), asked.replaces).await {
+        let at_work = at_work(server, open)?;
+        let renamed = rename::rename(&server.shell, share, handle, to.clone(), asked.replaces).await;
+        drop(at_work);
+        match renamed {
             Ok(node) => break (from, node),
             Err(Error::Refused(Refused::Opened(conflict))) => {
                 // Others have it open in a way that does not let it go.
@@ -271,6 +275,7 @@ async fn security(server: &Server, open: &Open, parts: u32, input: &[u8]) -> Res
     let descriptor = old.with_parts(given, parts).ok_or(Status::INVALID_PARAMETER)?;
     let settings = Settings { permission: Permission::Given(descriptor), ..Settings::default() };
     let change = Change { settings, ..Change::default() };
+    let _at_work = at_work(server, open)?;
     set::set(shell, share, open.file, change).await?;
     tell_changed(server, open, filter::SECURITY);
     Ok(())

@@ -650,6 +650,25 @@ fn handles_are_closed_by_force() {
     assert!(table.is_empty());
 }
 
+/// Whoever closed it waits for what is at work by way of it: nothing of it is done afterwards.
+#[test]
+fn what_is_at_work_outlives_its_handle() {
+    let table = Table::default();
+    let (closed, other) = (table.open("w/rwd"), table.open("w/rwd"));
+    let nothing = ByteRange { offset: 0, length: 0 };
+    let writes = table.0.use_range(&share(), closed, RangeUse::Write, WHOLE).expect("nothing is locked");
+    let _others = table.0.use_range(&share(), other, RangeUse::Write, WHOLE).expect("nothing is locked");
+    let sets = table.0.use_range(&share(), closed, RangeUse::Read, nothing).expect("nothing is locked");
+    let handle = table.0.force_close(&share(), alone(FILE), closed).expect("it is open").handle;
+    let again = table.0.use_range(&share(), closed, RangeUse::Write, WHOLE);
+    assert!(matches!(again, Err(Conflict::NotOpen)));
+    assert!(table.0.still_at_work(&share(), &handle).is_some());
+    drop(writes);
+    assert!(table.0.still_at_work(&share(), &handle).is_some());
+    drop(sets);
+    assert!(table.0.still_at_work(&share(), &handle).is_none());
+}
+
 /// A file that is renamed under its handles is found at its new place and not at the old one.
 #[test]
 fn handles_follow_a_rename() {
