@@ -49,7 +49,7 @@ pub use share_mode::{Access, Claim, RestAccess, ShareMode, conflicts};
 use crate::record::FileId;
 use crate::turns::lock;
 use caching::Opener;
-use entry::{Closing, Share, Usage, next_number};
+use entry::{Closing, Notices, Share, Usage, next_number};
 use range_lock::RangeLock;
 
 /// Locks on one file. The service names no number; this one keeps the list short enough to be gone through.
@@ -296,12 +296,15 @@ impl OpenFiles {
         let mut shard = self.shard(share);
         let opens = shard.entry(share.clone()).or_default();
         let outcome = change(opens);
-        let notices = mem::take(&mut opens.notices);
+        let Notices { told, has_expired } = mem::take(&mut opens.notices);
+        if has_expired {
+            self.note_given_back(share);
+        }
         if opens.files.is_empty() {
             shard.remove(share);
         }
         drop(shard);
-        notices.into_iter().for_each(|(listener, notice)| listener.broken(notice));
+        told.into_iter().for_each(|(listener, notice)| listener.broken(notice));
         outcome
     }
 
@@ -349,7 +352,8 @@ impl OpenFiles {
         self.note_given_back(share);
     }
 
-    /// Another number whenever a handle was closed, a range unlocked, or something ceased to be delete pending, here or in another share.
+    /// Another number whenever a handle was closed, a range unlocked, what a client kept of a file given up, or something ceased to be delete
+    /// pending, here or in another share.
     /// Who looks at the tree, is let in here and finds the number as it was would have been let in when it looked.
     pub fn given_back(&self, share: &GroupId) -> u64 {
         self.0.given_back[self.shard_of(share)].load(Ordering::SeqCst)

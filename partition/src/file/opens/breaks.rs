@@ -31,6 +31,7 @@ impl OpenFiles {
             let open = opens.file_of(handle).map_err(|_| AcknowledgeError::NotFound)?;
             let held = open.caching.get_mut(&BreakOf::Oplock(handle)).ok_or(AcknowledgeError::NotBreaking)?;
             let kept = held.acknowledge_oplock(level)?;
+            self.note_given_back(share);
             open.forget_broken();
             open.wake();
             Ok(kept)
@@ -47,6 +48,7 @@ impl OpenFiles {
             let open = files.get_mut(&file).ok_or(AcknowledgeError::NotFound)?;
             let held = open.caching.get_mut(&holder).ok_or(AcknowledgeError::NotFound)?;
             let told = held.acknowledge(rights)?;
+            self.note_given_back(&share);
             if let Some(told) = told {
                 open.tell(holder, told, notices);
             }
@@ -63,7 +65,7 @@ impl OpenFiles {
             let handle = handles.get(&handle).ok_or(Conflict::NotOpen)?;
             let open = files.get_mut(&handle.opening.file).ok_or(Conflict::NotOpen)?;
             let own = handle.holder();
-            open.expire(now);
+            open.expire(now, notices);
             let writes_alone = open.caching.get(&own).is_some_and(|held| held.rights().write);
             let is_spared = |holder| match holder {
                 BreakOf::Lease { .. } => holder == own,
@@ -138,7 +140,7 @@ pub(super) fn break_below(opens: &mut Share, directory: FileId, now: Timestamp) 
 fn break_handles(opens: &mut Share, file: FileId, own: Option<BreakOf>, now: Timestamp) -> Result<(), Wait> {
     let Share { files, notices, .. } = opens;
     let Some(open) = files.get_mut(&file) else { return Ok(()) };
-    open.expire(now);
+    open.expire(now, notices);
     let rule = |holder, held: &_| (Some(holder) != own).then(|| Left::taking(held, Rights::H, Rights::H));
     match open.lower(rule, now, notices) {
         true => Err(open.wait()),

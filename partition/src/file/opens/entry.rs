@@ -24,8 +24,14 @@ pub(super) struct Share {
     pub notices: Notices,
 }
 
-/// What clients are to be told, each on its way.
-pub(super) type Notices = Vec<(Arc<dyn Listener>, BreakNotice)>;
+/// What came of looking at what clients keep.
+#[derive(Default)]
+pub(super) struct Notices {
+    /// What they are to be told, each on its way.
+    pub told: Vec<(Arc<dyn Listener>, BreakNotice)>,
+    /// Rights were taken from somebody who did not answer in time, but may have written back what it kept.
+    pub has_expired: bool,
+}
 
 /// What is open on a file or directory, and of a directory what is open below it.
 #[derive(Default)]
@@ -90,7 +96,7 @@ impl OpenFile {
 
     /// Breaks what stands in the way of a REST operation, and says what still does.
     pub fn judge(&mut self, access: RestAccess, now: Timestamp, notices: &mut Notices) -> Result<(), Blocked> {
-        self.expire(now);
+        self.expire(now, notices);
         if self.is_delete_pending {
             let handles = self.handles.len();
             let there = format!("It goes when the last of {handles} handles that SMB clients have is closed.");
@@ -163,9 +169,10 @@ impl OpenFile {
     }
 
     /// Takes the rights of those who did not answer in time.
-    pub fn expire(&mut self, now: Timestamp) {
+    pub fn expire(&mut self, now: Timestamp, notices: &mut Notices) {
         let expired = self.caching.values_mut().map(|caching| caching.expire(now)).filter(|expired| *expired).count();
         if expired > 0 {
+            notices.has_expired = true;
             self.forget_broken();
             self.wake();
         }
@@ -179,7 +186,7 @@ impl OpenFile {
 
     /// Breaks what stands in the way of an open, and says what still does.
     pub fn judge_open(&mut self, opening: &Opening, now: Timestamp, notices: &mut Notices) -> Result<(), Conflict> {
-        self.expire(now);
+        self.expire(now, notices);
         let (claim, opener) = (opening.judged_claim(), opening.opener());
         let own = opening.caching.lease().map(|key| BreakOf::Lease { key });
         let against = self.holders_where(|open| conflicts(open, claim));
@@ -262,7 +269,7 @@ impl OpenFile {
 fn tell(handles: &BTreeMap<HandleId, Arc<Handle>>, of: BreakOf, told: Told, notices: &mut Notices) {
     let Told { from, to, epoch, needs_answer } = told;
     if let Some(oldest) = handles.values().find(|open| open.holder() == of) {
-        notices.push((oldest.opening.listener.clone(), BreakNotice { of, from, to, epoch, needs_answer }));
+        notices.told.push((oldest.opening.listener.clone(), BreakNotice { of, from, to, epoch, needs_answer }));
     }
 }
 

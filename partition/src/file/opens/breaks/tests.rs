@@ -54,6 +54,30 @@ fn a_lease_is_of_an_account() {
     assert_eq!(table.acknowledge_lease(&ours, Rights::RH), Ok(Rights::RH));
 }
 
+/// Whoever took a view before a client wrote back what it kept, and is let in afterwards, has to look again.
+#[test]
+fn what_is_given_up_is_counted() {
+    let (mut story, file) = (Story::default(), RestAccess::Read(ByteRange::ALL));
+    let is_let_in = |story: &Story| story.table.short_open(&share(), FILE, file, story.now()).is_ok();
+    for (name, wanted, answers) in [("Lease", "RWH", true), ("plain", "b", true), ("Late", "RWH", false)] {
+        story.open(name, wanted, &[]);
+        assert!(!is_let_in(&story), "{name}");
+        let before = story.table.given_back(&share());
+        let handle = story.handle(name);
+        let is_given_up = match (answers, wanted) {
+            (true, "b") => story.table.acknowledge_oplock(&share(), handle, Oplock::LevelII).is_ok(),
+            (true, _) => story.table.acknowledge_lease(&key(name), Rights::RH).is_ok(),
+            (false, _) => {
+                story.seconds += BREAK_SECONDS;
+                true
+            }
+        };
+        assert!(is_given_up && is_let_in(&story), "{name}");
+        assert_ne!(story.table.given_back(&share()), before, "{name}");
+        story.table.close(&share(), handle);
+    }
+}
+
 fn rights(letters: &str) -> Rights {
     Rights { read: letters.contains('R'), write: letters.contains('W'), handle: letters.contains('H') }
 }
