@@ -95,6 +95,10 @@ impl OpenFiles {
                     return Err(Conflict::WithShortOpen(open.wait()));
                 }
             }
+            // Nothing new in a directory that is to go: it would not go.
+            if opens.files.get(&parent).is_some_and(|parent| parent.is_delete_pending) {
+                return Err(Conflict::DeletePending);
+            }
             // The directory it goes to is opened to write a name in it, and not shared with who may delete it.
             let writing = Claim { access: Access { write: true, ..Access::NONE }, share: ShareMode::UNDELETED };
             let is_against =

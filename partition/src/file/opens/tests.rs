@@ -302,6 +302,10 @@ fn nothing_new_below_a_directory_that_goes() {
     table.0.set_delete_pending(&share(), directory, true).expect("it is open");
     assert!(matches!(table.try_open("r/rwd"), Err(Conflict::DeletePending)));
     assert_eq!(table.told(DIRECTORY, RestAccess::Nothing), "SMBDeletePending");
+    let beside = table.open_at(FileId(9), &[FileId::ROOT], "rd/rwd").expect("free");
+    let into = |parent| table.0.begin_rename(&share(), beside, parent, None, NOW).map(drop);
+    assert!(matches!(into(DIRECTORY), Err(Conflict::DeletePending)));
+    assert!(into(FileId(7)).is_ok());
 }
 
 /// What a lock bars, by who asks.
