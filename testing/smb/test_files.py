@@ -239,3 +239,27 @@ def test_a_directory_that_is_to_go_has_nothing_in_it(client):
     with smb.refused("DIRECTORY_NOT_EMPTY"):
         client.directory("d", smb.READ | smb.DELETE).mark_for_deletion()
     assert client.names("d") == ["f"]
+
+
+@pytest.mark.parametrize("how", ["end", "allocation"])
+def test_a_size_is_kept_from_moving_by_locks_on_what_moves(client, how):
+    """Bytes that go or come must not be locked by others; what stays may be (MS-FSA 2.1.5.15.4)."""
+    what = smb.END_OF_FILE if how == "end" else smb.ALLOCATION
+    client.make("f", bytes(100))
+    with client.open("f", share="RWD") as own, client.open("f", share="RWD") as other:
+        def resize(size):
+            own.set(what, struct.pack("<Q", size))
+
+        other.lock(0, 10)
+        other.lock(200, 10)
+        resize(60)
+        resize(60)
+        resize(160)
+        assert own.standard().bytes == (160 if how == "end" else 60)
+        with smb.refused("FILE_LOCK_CONFLICT"):
+            resize(5)
+        if how == "end":
+            with smb.refused("FILE_LOCK_CONFLICT"):
+                resize(300)
+        else:
+            resize(300)

@@ -55,6 +55,8 @@ impl From<Refused> for Status {
             Refused::NotEmpty => Status::DIRECTORY_NOT_EMPTY,
             Refused::HeldByRest => Status::SHARING_VIOLATION,
             Refused::Full => Status::DISK_FULL,
+            // Who resizes asks again until it is not so.
+            Refused::Resized => Status::FILE_LOCK_CONFLICT,
             Refused::TooLarge | Refused::Invalid => Status::INVALID_PARAMETER,
             Refused::Opened(conflict) => conflict.into(),
         }

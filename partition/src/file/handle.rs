@@ -35,6 +35,8 @@ pub enum Refused {
     Full,
     TooLarge,
     Invalid,
+    /// It has another size than it was judged by: it is to be judged again.
+    Resized,
     /// Others that have it open.
     Opened(Conflict),
 }

@@ -7,7 +7,7 @@ use env::Timestamp;
 use partition::file::handle::rename;
 use partition::file::handle::set::{self, Change};
 use partition::file::handle::{Error, Refused, look};
-use partition::file::opens::{ByteRange, Conflict, Io, RangeUse};
+use partition::file::opens::{Conflict, Io, RangeUse};
 use partition::file::permission;
 use partition::file::security::{DescriptorParts, part};
 use partition::file::settings::{Permission, Settings, When};
@@ -143,6 +143,15 @@ async fn basic(server: &Server, open: &Open, input: &[u8]) -> Result<(), Status>
     Ok(())
 }
 
+/// What is cut off or added, from where and how much: that others must not have locked. To allocate more adds nothing.
+fn moved_bytes(before: u64, after: u64, is_allocation: bool) -> (u64, u64) {
+    match after >= before {
+        true if is_allocation => (after, 0),
+        true => (before, after - before),
+        false => (after, before - after),
+    }
+}
+
 async fn resize(server: &Server, open: &Open, input: &[u8], is_allocation: bool) -> Result<(), Status> {
     open.needs(right::WRITE_DATA)?;
     let bytes = Cursor::new(input).u64().ok_or(Status::INFO_LENGTH_MISMATCH)?;
@@ -152,15 +161,30 @@ async fn resize(server: &Server, open: &Open, input: &[u8], is_allocation: bool)
     if open.is_directory {
         return Err(Status::INVALID_PARAMETER);
     }
-    let ByteRange { length, .. } = ByteRange::ALL;
-    // What is cut off, or added, must not be locked by others.
-    let in_use = use_range(server, open, RangeUse::Write, bytes, length - bytes).await?;
-    break_caches(server, open, Io::Resize)?;
-    let keeps_write_time = lock(&open.state).keeps_write_time;
-    let change = Change { bytes: Some(bytes), only_shrinks: is_allocation, keeps_write_time, ..Change::default() };
-    let done = set::set(&server.shell, &open.share.found, open.file, change).await;
-    drop(in_use);
-    done?;
+    let _at_work = at_work(server, open)?;
+    loop {
+        let before = look::node(&server.shell, &open.share.found, open.file).await?.bytes();
+        let (from, length) = moved_bytes(before, bytes, is_allocation);
+        let in_use = use_range(server, open, RangeUse::Write, from, length).await?;
+        break_caches(server, open, Io::Resize)?;
+        let keeps_write_time = lock(&open.state).keeps_write_time;
+        let change = Change {
+            bytes: Some(bytes),
+            bytes_before: Some(before),
+            only_shrinks: is_allocation,
+            keeps_write_time,
+            ..Change::default()
+        };
+        let done = set::set(&server.shell, &open.share.found, open.file, change).await;
+        drop(in_use);
+        match done {
+            Err(Error::Refused(Refused::Resized)) => {}
+            done => {
+                done?;
+                break;
+            }
+        }
+    }
     tell_changed(server, open, filter::SIZE);
     Ok(())
 }
@@ -279,4 +303,23 @@ async fn security(server: &Server, open: &Open, parts: u32, input: &[u8]) -> Res
     set::set(shell, share, open.file, change).await?;
     tell_changed(server, open, filter::SECURITY);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_bytes_that_go_or_come_must_be_free() {
+        for (before, after, is_allocation, expected) in [
+            (100, 40, false, (40, 60)),
+            (100, 160, false, (100, 60)),
+            (100, 100, false, (100, 0)),
+            (100, 40, true, (40, 60)),
+            (100, 160, true, (160, 0)),
+            (100, 100, true, (100, 0)),
+        ] {
+            assert_eq!(moved_bytes(before, after, is_allocation), expected, "{before} to {after}");
+        }
+    }
 }

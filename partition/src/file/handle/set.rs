@@ -24,6 +24,8 @@ pub struct Change {
     /// When it was last read.
     pub accessed: Option<Timestamp>,
     pub bytes: Option<u64>,
+    /// Its size when it was judged which bytes go or come.
+    pub bytes_before: Option<u64>,
     /// Only if it is larger than that.
     pub only_shrinks: bool,
     pub keeps_write_time: bool,
@@ -67,6 +69,9 @@ impl SetFile {
         let mut edit = Edit::new(&state);
         if self.change.bytes.is_some() && node.is_directory() {
             return Err(Refused::Invalid);
+        }
+        if self.change.bytes_before.is_some_and(|before| before != node.bytes()) {
+            return Err(Refused::Resized);
         }
         if self.sets_size(&node) && !self.change.keeps_write_time {
             node.written = moment.now;
