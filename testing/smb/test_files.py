@@ -263,3 +263,15 @@ def test_a_size_is_kept_from_moving_by_locks_on_what_moves(client, how):
                 resize(300)
         else:
             resize(300)
+
+
+def test_who_may_only_append(client):
+    """Bytes that are there stay (MS-SMB2 3.3.5.13)."""
+    client.make("f", b"old")
+    with client.open("f", smb.APPEND_DATA | smb.READ, "RWD") as file:
+        with smb.refused("ACCESS_DENIED"):
+            file.write(b"new", 0)
+        with smb.refused("ACCESS_DENIED"):
+            file.write(b"new", 2)
+        file.write(b" and new", 3)
+        assert file.read() == b"old and new"

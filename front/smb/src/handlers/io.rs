@@ -137,7 +137,8 @@ pub async fn write_bytes(
         engine::ExtentError::Source(_) => Status::UNEXPECTED_IO_ERROR,
     })?;
     let keeps_write_time = lock(&open.state).keeps_write_time;
-    let written = Written { file: open.file, offset, content, keeps_write_time, is_through };
+    let only_appends = !open.has(right::WRITE_DATA);
+    let written = Written { file: open.file, offset, content, keeps_write_time, only_appends, is_through };
     write::write(shell, &open.share.found, written).await?;
     Ok(())
 }

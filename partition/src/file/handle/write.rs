@@ -25,6 +25,8 @@ pub struct Written {
     pub content: Content,
     /// Its time of last write was set by this handle, and stays.
     pub keeps_write_time: bool,
+    /// Its handle may add bytes and change none.
+    pub only_appends: bool,
     /// On disk before it is answered.
     pub is_through: bool,
 }
@@ -63,6 +65,9 @@ impl WriteFile {
         let NodeKind::File { bytes, body } = node.kind else { return Err(Refused::IsDirectory) };
         if self.written.content.bytes() == 0 {
             return Ok((Vec::new(), node));
+        }
+        if self.written.only_appends && self.written.offset < bytes {
+            return Err(Refused::Denied);
         }
         if self.end() > FILE_BYTES_MAX {
             return Err(Refused::TooLarge);
