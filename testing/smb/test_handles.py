@@ -77,7 +77,12 @@ def test_a_rest_lease_keeps_smb_writers_out(share, client):
         client.open("f", smb.READ, "RWD", smb.OVERWRITE)
     with client.open("f", smb.READ, "RWD") as file:
         assert file.read() == b"x"
-    lease.release()
+    # Attributes are opened beside it, and not changed.
+    with client.open("f", smb.READ_ATTRIBUTES | smb.WRITE_ATTRIBUTES, "RWD") as file:
+        with smb.refused("SHARING_VIOLATION"):
+            file.set_basic(attributes=1)
+        lease.release()
+        file.set_basic(attributes=0x20)
     with client.open("f", smb.WRITE, "RWD") as file:
         file.write(b"y")
 

@@ -15,6 +15,7 @@ use crate::file::target::resized;
 use crate::file::tree::{self, untouched_root};
 use crate::file::versions::{Edit, Versioned};
 use crate::key;
+use crate::lease::LeaseState;
 use crate::record::{FileId, Node, NodeKind, ShareHead, ShareState};
 
 /// What is set. What is not said stays.
@@ -69,6 +70,10 @@ impl SetFile {
         let mut edit = Edit::new(&state);
         if self.change.bytes.is_some() && node.is_directory() {
             return Err(Refused::Invalid);
+        }
+        // Like Set File Properties without the lease's id. A handle that writes attributes alone may be open beside a lease.
+        if LeaseState::of(node.lease.as_ref(), moment.now).is_locked() {
+            return Err(Refused::HeldByRest);
         }
         if self.change.bytes_before.is_some_and(|before| before != node.bytes()) {
             return Err(Refused::Resized);
