@@ -1,5 +1,7 @@
 """SMB clients among themselves: share modes, byte-range locks, deletion, rename, what is durable when."""
 
+import struct
+
 import pytest
 
 import smb

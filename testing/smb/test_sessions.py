@@ -115,3 +115,20 @@ def test_who_calls_itself_like_another():
             owner.acknowledge(told)
             assert read.result() == b"new"
             assert thief.heard(0) is None
+
+
+def test_a_plain_cancellation_where_encryption_is_required(connect):
+    """Whoever could send it does not have the key."""
+    client = connect()
+    client.make("f", b"x")
+    with client.open("f", share="RWD") as holder, client.open("f", share="RWD") as waiter:
+        holder.lock()
+        waiting = waiter.lock_later()
+        assert smb.is_pending(waiting)
+        client.session.encrypt_data = client.tree.encrypt_data = False
+        waiting.cancel()
+        waiting.cancelled = False
+        client.session.encrypt_data = client.tree.encrypt_data = True
+        client.connection.echo(client.session.session_id)
+        holder.unlock()
+        client.receive(waiting)

@@ -283,18 +283,7 @@ fn judge(request: &mut Request, signed_header: &Header, sealed_by: Option<&Arc<S
         return Err(Status::INVALID_PARAMETER);
     }
     if let Some(session) = &request.session {
-        match sealed_by {
-            Some(sealed_by) if sealed_by.id != session.id => return Err(Status::ACCESS_DENIED),
-            Some(_) => {}
-            None if session.encrypts => return Err(Status::ACCESS_DENIED),
-            None if header.has(flag::SIGNED) => {
-                let signer = session.signer_on(request.connection.id).ok_or(Status::USER_SESSION_DELETED)?;
-                if !is_signed_well(&signer, signed_header, &request.message) {
-                    return Err(Status::ACCESS_DENIED);
-                }
-            }
-            None => return Err(Status::ACCESS_DENIED),
-        }
+        judge_speaker(&request.connection, session, signed_header, &request.message, sealed_by)?;
     } else if header.has(flag::RELATED) && row.needs_session {
         return Err(Status::INVALID_PARAMETER);
     } else if row.needs_session || header.has(flag::SIGNED) {
@@ -310,6 +299,25 @@ fn judge(request: &mut Request, signed_header: &Header, sealed_by: Option<&Arc<S
     }
     request.begin_on_open()?;
     Ok(())
+}
+
+/// May a message speak for a session? It must be encrypted for it or, where that is not asked for, signed with its key.
+pub fn judge_speaker(
+    connection: &Connection,
+    session: &Session,
+    header: &Header,
+    message: &[u8],
+    sealed_by: Option<&Arc<Session>>,
+) -> Result<(), Status> {
+    let is_right = match sealed_by {
+        Some(sealed_by) => sealed_by.id == session.id,
+        None if session.encrypts || !header.has(flag::SIGNED) => false,
+        None => {
+            let signer = session.signer_on(connection.id).ok_or(Status::USER_SESSION_DELETED)?;
+            is_signed_well(&signer, header, message)
+        }
+    };
+    if is_right { Ok(()) } else { Err(Status::ACCESS_DENIED) }
 }
 
 fn after(request: &Request, before: Option<Before>, reply: &Reply) -> Before {

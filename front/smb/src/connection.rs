@@ -390,7 +390,13 @@ impl Reading {
         };
         let mut requests = split(&messages).map_err(Ended::Broken)?;
         if requests.len() == 1 && requests[0].0.command == Command::Cancel as u16 {
-            connection.cancel(&requests[0].0);
+            let (header, message) = &requests[0];
+            // It is not answered, so it is not refused either: who may not say it is not heard.
+            let speaks_for =
+                |session: &Session| chain::judge_speaker(&connection, session, header, message, sealed_by.as_ref());
+            if connection.session(header.session_id).is_some_and(|session| speaks_for(&session).is_ok()) {
+                connection.cancel(header);
+            }
             return Ok(());
         }
         for (header, _) in &requests {
