@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use door::Door;
-use tokio::net::TcpListener;
+use socket2::{SockRef, TcpKeepalive};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -59,7 +60,7 @@ impl Listener {
                 }
             };
             // Answers are whole frames: waiting for more gains nothing.
-            if let Err(error) = stream.set_nodelay(true) {
+            if let Err(error) = stream.set_nodelay(true).and_then(|()| notice_silence(&stream)) {
                 tracing::debug!(%client, %error, "a connection ended");
                 continue;
             }
@@ -90,5 +91,35 @@ impl Listener {
         if timeout(grace, all_done).await.is_err() {
             tracing::warn!(service = "smb", "requests were still under way when the grace period ended");
         }
+    }
+}
+
+/// A client may rest for as long as it likes while it has something open. One that is gone without a word, for its machine lost power or the
+/// way to it is cut, must not: what it has open and locked would be so for ever. So the system asks whether it is there.
+fn notice_silence(stream: &TcpStream) -> io::Result<()> {
+    const ASKED_AFTER: Duration = Duration::from_secs(60);
+    const ASKED_AGAIN_AFTER: Duration = Duration::from_secs(15);
+    const ASKED_TIMES: u32 = 4;
+    let socket = SockRef::from(stream);
+    let asking = TcpKeepalive::new().with_time(ASKED_AFTER).with_interval(ASKED_AGAIN_AFTER).with_retries(ASKED_TIMES);
+    socket.set_tcp_keepalive(&asking)?;
+    // Nobody is asked while something is on its way; that is not to take longer to be noticed.
+    #[cfg(target_os = "linux")]
+    socket.set_tcp_user_timeout(Some(ASKED_AFTER + ASKED_AGAIN_AFTER * ASKED_TIMES))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn silence_is_noticed() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let there = TcpStream::connect(listener.local_addr().expect("bound")).await.expect("it listens");
+        let (here, _) = listener.accept().await.expect("somebody came");
+        notice_silence(&here).expect("a socket");
+        assert!(SockRef::from(&here).keepalive().expect("a socket"));
+        drop(there);
     }
 }
