@@ -2,6 +2,8 @@
 
 from datetime import datetime, timedelta, timezone
 
+import struct
+
 import pytest
 
 import smb
@@ -98,3 +100,13 @@ def test_an_smb_writer_keeps_acquire_lease_out(share, client, refused, access, i
         else:
             file.acquire_lease().release()
     file.acquire_lease().release()
+
+
+def test_who_watches_a_directory_hears_of_its_closing(share, client):
+    """STATUS_NOTIFY_CLEANUP, as if it had closed it itself."""
+    with client.directory() as directory:
+        watching = client.send(smb.Raw(15, struct.pack("<HHI16sII", 32, 0, 1 << 16, directory.id, 1, 0)))
+        assert smb.is_pending(watching)
+        assert share.get_directory_client().close_all_handles()["closed_handles_count"] == 1
+        with smb.refused("0x10b"):
+            client.receive(watching)

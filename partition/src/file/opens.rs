@@ -570,6 +570,7 @@ impl OpenFiles {
             let is_in_scope = open.handles.contains_key(&handle) || scope.is_recursive && open.within.contains(&handle);
             if is_in_scope { self.take(share, opens, handle) } else { None }
         })?;
+        closing.handle.opening.listener.closed();
         Some(self.closed(share, closing))
     }
 
@@ -585,6 +586,7 @@ impl OpenFiles {
             let (ids, next) = opens.in_scope(scope, after, max);
             (ids.into_iter().filter_map(|id| self.take(share, opens, id)).collect::<Vec<_>>(), next)
         });
+        closed.iter().for_each(|closing| closing.handle.opening.listener.closed());
         let closed = closed.into_iter().map(|closing| self.closed(share, closing)).collect();
         (closed, next)
     }

@@ -5,6 +5,7 @@ use std::sync::Weak;
 use partition::file::opens::{AcknowledgeError, BreakNotice, BreakOf, LeaseKey, Listener, Oplock, Rights};
 
 use crate::chain::{self, Reply, Request};
+use crate::connection::lock;
 use crate::server::Server;
 use crate::status::Status;
 use crate::wire::create::{FileId, lease, oplock};
@@ -65,6 +66,16 @@ impl Listener for Client {
         };
         if let Some((connection, session)) = heard {
             chain::tell(&connection, &session, body);
+        }
+    }
+
+    /// Who waits for something by way of it waits no longer. Locks are waited for in the table, which knows.
+    fn closed(&self) {
+        let session = self.server.upgrade().and_then(|server| server.session(self.session));
+        if let Some(open) = session.and_then(|session| session.open(self.file))
+            && let Some(watch) = lock(&open.watch).as_ref()
+        {
+            watch.changed.notify_waiters();
         }
     }
 }

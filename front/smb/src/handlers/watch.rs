@@ -36,6 +36,9 @@ pub async fn notify(request: &Request) -> Result<Reply, Status> {
             let mut changed = std::pin::pin!(watch.changed.notified());
             // From here on nothing is missed.
             changed.as_mut().enable();
+            if open.still_open(server).is_err() {
+                return Told::Over;
+            }
             let is_going = server.shell.open_files.is_delete_pending(open.share.found.group(), open.file);
             if let Some(told) = watch.take(message_id, asked.output_max as usize, is_going) {
                 return told;
@@ -56,7 +59,7 @@ pub async fn notify(request: &Request) -> Result<Reply, Status> {
             None => look_again(),
         }),
         Told::LookAgain => Ok(look_again()),
-        Told::Over if open.is_closed() => {
+        Told::Over if open.is_closed() || open.still_open(server).is_err() => {
             Ok(Reply { status: Status::NOTIFY_CLEANUP, ..Reply::of(output_response(&[])) })
         }
         Told::Over => Err(Status::DELETE_PENDING),

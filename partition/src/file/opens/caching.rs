@@ -166,6 +166,9 @@ pub struct BreakNotice {
 /// The way to a client. It is called with nothing locked, and must not block.
 pub trait Listener: Send + Sync {
     fn broken(&self, notice: BreakNotice);
+
+    /// Somebody else closed the handle.
+    fn closed(&self) {}
 }
 
 /// Why an answer to a break is none.
