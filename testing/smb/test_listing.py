@@ -157,3 +157,16 @@ def test_a_directory_that_is_to_go_is_not_watched(share, client):
         watcher.start(CompletionFilter.FILE_NOTIFY_CHANGE_FILE_NAME, flags=ChangeNotifyFlags.NONE)
         client.make("going/file")
         assert [one["file_name"].get_value() for one in watcher.wait()] == ["file"]
+
+
+def test_a_watcher_goes_with_its_directory(share, client):
+    """It is told of what happens where the directory is now, and of nothing in another of the old name."""
+    client.directory("old", disposition=smb.CREATE).close()
+    with client.directory("old") as watched, client.directory("old", smb.EVERYTHING) as other:
+        watcher = FileSystemWatcher(watched.open)
+        watcher.start(CompletionFilter.FILE_NOTIFY_CHANGE_FILE_NAME, flags=ChangeNotifyFlags.NONE)
+        other.rename("new")
+        client.directory("old", disposition=smb.CREATE).close()
+        client.make("old/not this")
+        client.make("new/this")
+        assert [one["file_name"].get_value() for one in watcher.wait()] == ["this"]

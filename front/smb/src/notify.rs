@@ -36,8 +36,8 @@ const CHANGES_MAX: usize = 1000;
 /// One open of a directory that is watched.
 pub struct Watch {
     file: FileId,
-    /// In upper case, from the root; empty for the root.
-    directory: String,
+    /// Where it is now: in upper case, from the root; empty for the root.
+    directory: Mutex<String>,
     is_recursive: bool,
     filter: u32,
     /// As the first who asked would have it; what is more is lost for all.
@@ -142,10 +142,11 @@ impl Watch {
 
     /// The name that a watcher of this directory knows something by, if it concerns it at all.
     fn name_of<'a>(&self, path: &'a str, folded: &str) -> Option<&'a str> {
-        let depth = self.directory.split('/').filter(|name| !name.is_empty()).count();
+        let directory = lock(&self.directory);
+        let depth = directory.split('/').filter(|name| !name.is_empty()).count();
         let is_below = match depth {
             0 => !path.is_empty(),
-            _ => folded.strip_prefix(self.directory.as_str()).is_some_and(|rest| rest.starts_with('/')),
+            _ => folded.strip_prefix(directory.as_str()).is_some_and(|rest| rest.starts_with('/')),
         };
         let name = if depth == 0 { path } else { path.splitn(depth + 1, '/').nth(depth)? };
         (is_below && (self.is_recursive || !name.contains('/'))).then_some(name)
@@ -168,7 +169,7 @@ impl Watches {
     ) -> Arc<Watch> {
         let watch = Arc::new(Watch {
             file,
-            directory: fold(path),
+            directory: Mutex::new(fold(path)),
             is_recursive,
             filter,
             bytes_max,
@@ -213,6 +214,14 @@ impl Watches {
         }
     }
 
+    /// A directory was renamed: those who watch it go with it. Nobody watches anything below it, for nothing may be open there.
+    pub fn moved(&self, share: &GroupId, file: FileId, path: &str) {
+        let shares = lock(&self.0);
+        for watch in shares.get(share).into_iter().flatten().filter(|watch| watch.file == file) {
+            *lock(&watch.directory) = fold(path);
+        }
+    }
+
     /// A directory is to be deleted: whoever watches it looks, and sees that.
     pub fn wake(&self, share: &GroupId, file: FileId) {
         let shares = lock(&self.0);
@@ -229,7 +238,7 @@ mod tests {
     fn watch(directory: &str, is_recursive: bool) -> Watch {
         Watch {
             file: FileId(1),
-            directory: fold(directory),
+            directory: Mutex::new(fold(directory)),
             is_recursive,
             filter: filter::FILE_NAME,
             bytes_max: 2000,
@@ -254,6 +263,18 @@ mod tests {
             let heard = watch(directory, is_recursive).name_of(path, &fold(path)).map(str::to_owned);
             assert_eq!(heard.as_deref(), expected, "{directory} {path}");
         }
+    }
+
+    #[test]
+    fn a_watcher_goes_with_its_directory() {
+        let (watches, share) = (Watches::default(), GroupId(bytes::Bytes::from_static(b"share")));
+        let watch = watches.add(&share, FileId(1), "old", false, filter::FILE_NAME, 1000);
+        watches.moved(&share, FileId(2), "other");
+        watches.moved(&share, FileId(1), "New/Name");
+        watches.tell(&share, "old/a", action::ADDED, filter::FILE_NAME);
+        assert_eq!(watch.take(1, 1000, false), None);
+        watches.tell(&share, "new/name/b", action::ADDED, filter::FILE_NAME);
+        assert!(matches!(watch.take(1, 1000, false), Some(Told::Changes(_))));
     }
 
     #[test]

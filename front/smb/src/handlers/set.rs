@@ -266,6 +266,7 @@ async fn rename_to(request: &Request, server: &Server, open: &Open, input: &[u8]
     open.write_down(server).await?;
     let what = if node.is_directory() { filter::DIRECTORY_NAME } else { filter::FILE_NAME };
     let to = to.to_string();
+    server.watches.moved(share.group(), node.id, &to);
     let parent = |path: &str| path.rsplit_once('/').map_or(String::new(), |(parent, _)| contract::names::fold(parent));
     let is_same_directory = parent(&from) == parent(&to);
     let (gone, here) = match is_same_directory {
