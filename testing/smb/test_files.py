@@ -277,3 +277,24 @@ def test_who_may_only_append(client):
             file.write(b"new", 2)
         file.write(b" and new", 3)
         assert file.read() == b"old and new"
+
+
+@pytest.mark.parametrize("name", ["@GMT-2026.11.16-01.02.03", "@GMT-2026.11.16-01.02.03/f", "@GMT-now", "d/\u002f", "a*"])
+def test_no_name_that_cannot_be_opened(client, name):
+    """A rename takes the names that CREATE takes."""
+    client.make("f", b"x")
+    with client.open("f", smb.EVERYTHING, "RWD") as file:
+        with smb.refused("OBJECT_NAME_INVALID"):
+            file.rename(name)
+    with client.open("f", smb.READ, "RWD") as file:
+        assert file.read() == b"x"
+
+
+def test_slashes_are_no_separators(client):
+    """Neither to CREATE nor to a rename."""
+    client.make("f", b"x")
+    client.directory("d", disposition=smb.CREATE).close()
+    with client.open("f", smb.EVERYTHING, "RWD") as file:
+        name = "d/g".encode("utf-16-le")
+        with smb.refused("OBJECT_NAME_INVALID"):
+            file.set(smb.RENAME, struct.pack("<B7xQI", 0, 0, len(name)) + name)

@@ -85,7 +85,7 @@ fn kind(options: u32, disposition: Disposition) -> Result<Kind, Status> {
 }
 
 /// A path as clients write it, and the moment a previous version of it is of.
-fn path(name: &str) -> Result<(FilePath, Option<Timestamp>), Status> {
+pub fn path(name: &str) -> Result<(FilePath, Option<Timestamp>), Status> {
     if name.starts_with('\\') {
         return Err(Status::INVALID_PARAMETER);
     }

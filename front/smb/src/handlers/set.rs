@@ -1,7 +1,6 @@
 //! SET_INFO: times, attributes, size, permission, name, and whether a file is to go (MS-SMB2 3.3.5.21).
 
 use contract::attributes::FileAttributes;
-use contract::names::FilePath;
 use contract::rights as right;
 use env::Timestamp;
 use partition::file::handle::rename;
@@ -12,7 +11,7 @@ use partition::file::permission;
 use partition::file::security::{DescriptorParts, part};
 use partition::file::settings::{Permission, Settings, When};
 
-use super::create::wait_for;
+use super::create::{path, wait_for};
 use super::info::SYSTEM_SECURITY;
 use super::io::{at_work, break_caches, tell_changed, use_range};
 use crate::chain::{Reply, Request};
@@ -241,7 +240,11 @@ async fn rename_to(request: &Request, server: &Server, open: &Open, input: &[u8]
     if asked.name.is_empty() || asked.name.starts_with('\\') {
         return Err(Status::OBJECT_NAME_INVALID);
     }
-    let to = FilePath::parse(&asked.name.replace('\\', "/"), true).map_err(|_| Status::OBJECT_NAME_INVALID)?;
+    // By the rules of CREATE, so that it can be opened again. What was cannot be changed, so nothing is moved there.
+    let (to, snapshot) = path(&asked.name)?;
+    if snapshot.is_some() {
+        return Err(Status::OBJECT_NAME_INVALID);
+    }
     let share = &open.share.found;
     let mut waited = None;
     let (from, node) = loop {
