@@ -61,18 +61,19 @@ pub async fn lock(request: &Request) -> Result<Reply, Status> {
     }
     let parsed = parse(&asked.elements).ok_or(Status::INVALID_PARAMETER)?;
     let (files, group) = (&server.shell.open_files, open.share.found.group());
-    match parsed {
+    let taken = match parsed {
         Asked::Unlock { ranges, is_mixed } => {
             files.unlock(group, handle, &ranges)?;
             if is_mixed {
                 return Err(Status::INVALID_PARAMETER);
             }
+            Vec::new()
         }
         Asked::Lock { ranges, waits } => loop {
             let wait = match files.lock(group, handle, &ranges) {
                 Ok(()) => {
                     break_caches(server, open, Io::Lock)?;
-                    break;
+                    break ranges;
                 }
                 Err(Conflict::WithShortOpen(wait)) => {
                     wait.over().await;
@@ -93,8 +94,13 @@ pub async fn lock(request: &Request) -> Result<Reply, Status> {
                 return Err(Status::RANGE_NOT_LOCKED);
             }
         },
+    };
+    if let Err(status) = open.write_down(server).await {
+        // What was not promised to last is not held either: who was refused does not give it back.
+        let ranges: Vec<_> = taken.into_iter().map(|(range, _)| range).collect();
+        let _ = files.unlock(group, handle, &ranges); // unless it is closed already
+        return Err(status);
     }
-    open.write_down(server).await?;
     if is_remembered {
         open.note_locked(index, number);
     }
