@@ -298,3 +298,10 @@ def test_slashes_are_no_separators(client):
         name = "d/g".encode("utf-16-le")
         with smb.refused("OBJECT_NAME_INVALID"):
             file.set(smb.RENAME, struct.pack("<B7xQI", 0, 0, len(name)) + name)
+
+
+def test_who_looks_at_attributes_locks_nothing(client):
+    client.make("f", b"x")
+    with client.open("f", smb.READ_ATTRIBUTES | smb.WRITE_ATTRIBUTES, "RWD") as file:
+        with smb.refused("ACCESS_DENIED"):
+            file.lock()

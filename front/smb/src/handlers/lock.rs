@@ -1,5 +1,6 @@
 //! LOCK: ranges taken and given back (MS-SMB2 3.3.5.14).
 
+use contract::rights as right;
 use partition::file::opens::{ByteRange, Conflict, Io, LockKind};
 
 use super::io::break_caches;
@@ -60,6 +61,8 @@ pub async fn lock(request: &Request) -> Result<Reply, Status> {
         return Ok(Reply::of(empty_response()));
     }
     let parsed = parse(&asked.elements).ok_or(Status::INVALID_PARAMETER)?;
+    // Who neither reads nor writes has no bytes to keep others from.
+    open.needs(right::READ_DATA | right::EXECUTE | right::WRITE_DATA | right::APPEND_DATA)?;
     let (files, group) = (&server.shell.open_files, open.share.found.group());
     let taken = match parsed {
         Asked::Unlock { ranges, is_mixed } => {
