@@ -305,3 +305,21 @@ def test_who_looks_at_attributes_locks_nothing(client):
     with client.open("f", smb.READ_ATTRIBUTES | smb.WRITE_ATTRIBUTES, "RWD") as file:
         with smb.refused("ACCESS_DENIED"):
             file.lock()
+
+
+DISPOSITION_EX, EX_DELETE, EX_POSIX, EX_ON_CLOSE, EX_IGNORE_READ_ONLY = 64, 1, 2, 8, 0x10
+
+
+def test_deletion_with_flags(client):
+    """FileDispositionInformationEx: what is not done is refused, and does nothing."""
+    client.make("f", b"x", attributes=1)
+    with client.open("f", smb.DELETE, "RWD") as file:
+        for flags in (EX_DELETE | EX_POSIX, EX_ON_CLOSE, EX_DELETE | EX_ON_CLOSE):
+            with smb.refused("NOT_SUPPORTED"):
+                file.set(DISPOSITION_EX, struct.pack("<I", flags))
+        with smb.refused("CANNOT_DELETE"):
+            file.set(DISPOSITION_EX, struct.pack("<I", EX_DELETE))
+    assert client.names() == ["f"]
+    with client.open("f", smb.DELETE, "RWD") as file:
+        file.set(DISPOSITION_EX, struct.pack("<I", EX_DELETE | EX_IGNORE_READ_ONLY))
+    assert client.names() == []

@@ -227,7 +227,7 @@ mod disposition_flag {
 
 async fn disposition_ex(server: &Server, open: &Open, flags: u32) -> Result<(), Status> {
     use disposition_flag::{DELETE, IGNORE_READ_ONLY, ON_CLOSE, POSIX};
-    // A name that goes while handles stay, and taking back what was said at creation: the service has neither.
+    // A name that goes while handles stay, and taking back what was said at creation, are not done. No source tells what the service does.
     if flags & (POSIX | ON_CLOSE) != 0 {
         return Err(Status::NOT_SUPPORTED);
     }
