@@ -279,7 +279,7 @@ def test_who_may_only_append(client):
         assert file.read() == b"old and new"
 
 
-@pytest.mark.parametrize("name", ["@GMT-2026.11.16-01.02.03", "@GMT-2026.11.16-01.02.03/f", "@GMT-now", "d/\u002f", "a*"])
+@pytest.mark.parametrize("name", ["@GMT-2026.11.16-01.02.03", "@GMT-2026.11.16-01.02.03/f", "@GMT-now", "d/", "a*"])
 def test_no_name_that_cannot_be_opened(client, name):
     """A rename takes the names that CREATE takes."""
     client.make("f", b"x")

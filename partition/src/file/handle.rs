@@ -6,6 +6,7 @@
 
 pub mod kept;
 pub mod look;
+pub mod mark;
 pub mod open;
 pub mod rename;
 pub mod set;

@@ -5,7 +5,7 @@ use contract::rights as right;
 use env::Timestamp;
 use partition::file::handle::rename;
 use partition::file::handle::set::{self, Change};
-use partition::file::handle::{Error, Refused, look};
+use partition::file::handle::{Error, Refused, look, mark};
 use partition::file::opens::{Conflict, Io, RangeUse};
 use partition::file::permission;
 use partition::file::security::{DescriptorParts, part};
@@ -193,24 +193,18 @@ async fn disposition(server: &Server, open: &Open, is_wanted: bool, ignores_read
     let (shell, share) = (&server.shell, &open.share.found);
     let handle = open.handle.ok_or(Status::MEDIA_WRITE_PROTECTED)?;
     loop {
-        if is_wanted {
-            let node = look::node(shell, share, open.file).await?;
-            if node.attributes.has(FileAttributes::READ_ONLY) && !ignores_read_only {
-                return Err(Status::CANNOT_DELETE);
-            }
-            if node.id == partition::record::FileId::ROOT {
-                return Err(Status::ACCESS_DENIED);
-            }
-            if node.is_directory() && !look::has_nothing_in_it(shell, share, node.id).await? {
-                return Err(Status::DIRECTORY_NOT_EMPTY);
-            }
-            break_caches(server, open, Io::SetDelete)?;
-        }
-        match shell.open_files.set_delete_pending(share.group(), handle, is_wanted) {
+        let marked = match is_wanted {
+            true => mark::mark(shell, share, handle, open.file, ignores_read_only).await,
+            false => shell.open_files.set_delete_pending(share.group(), handle, false).map_err(Error::from),
+        };
+        match marked {
             Ok(()) => break,
-            Err(Conflict::WithShortOpen(wait)) => wait.over().await,
-            Err(conflict) => return Err(conflict.into()),
+            Err(Error::Refused(Refused::Opened(Conflict::WithShortOpen(wait)))) => wait.over().await,
+            Err(error) => return Err(error.into()),
         }
+    }
+    if is_wanted {
+        break_caches(server, open, Io::SetDelete)?;
     }
     if is_wanted && open.is_directory {
         server.watches.wake(share.group(), open.file);
