@@ -104,6 +104,30 @@ async fn with_a_tampered_request() {
     }
 }
 
+/// A blank in a query is signed as a blank, however it is written; a plus that was signed is none.
+#[tokio::test]
+async fn with_a_blank_as_a_plus() {
+    let world = world().await;
+    for blob in ["a b", "a+b"] {
+        let put = Request::new(&format!("PUT box/{blob}")).header("x-ms-blob-type", "BlockBlob");
+        assert_eq!(world.send(&put).await.status, 201);
+    }
+    let list = |prefix: &str| {
+        let request = Request::new(&format!("GET box?restype=container&comp=list&prefix={prefix}"));
+        String::from_utf8(request.bytes(world.clock.now())).expect("text")
+    };
+    for (request, status, found) in [
+        (list("a b"), 200, "<Name>a b</Name>"),
+        (list("a b").replacen("a%20b", "a+b", 1), 200, "<Name>a b</Name>"),
+        (list("a+b"), 200, "<Name>a+b</Name>"),
+        (list("a+b").replacen("a%2Bb", "a+b", 1), 403, "AuthenticationFailed"),
+    ] {
+        let answer = world.send_raw_to(Service::Blob, request.as_bytes()).await;
+        assert!(answer.status == status && answer.text().contains(found), "{request} {}", answer.text());
+        assert_eq!(answer.text().matches("<Name>").count(), usize::from(status == 200));
+    }
+}
+
 #[tokio::test]
 async fn with_a_stale_date() {
     for (service, row) in every().filter(|(_, row)| row.anonymous != Anonymous::Always) {

@@ -288,13 +288,14 @@ fn version(headers: &[(String, String)], query: &BTreeMap<String, String>) -> St
     named.unwrap_or("2009-04-14").to_string()
 }
 
-/// Names in lower case and values, decoded; `None` if an escape is broken or not UTF-8.
+/// Names in lower case and values, decoded, `+` as a blank; `None` if an escape is broken or not UTF-8.
 pub fn pairs(query: &str) -> Option<Vec<(String, String)>> {
     let mut pairs = Vec::new();
     for part in query.split('&') {
         let (name, value) = part.split_once('=').unwrap_or((part, ""));
         if !part.is_empty() {
-            pairs.push((unescape(name)?.to_ascii_lowercase(), unescape(value)?));
+            let decode = |text: &str| unescape(&text.replace('+', " "));
+            pairs.push((decode(name)?.to_ascii_lowercase(), decode(value)?));
         }
     }
     Some(pairs)
@@ -377,7 +378,7 @@ mod tests {
             body: Vec::new(),
         };
         let expected = "GET\n\n\n\n\n\n\n\n\n\n\nbytes=0-1\nx-ms-date:D\nx-ms-version:2015-02-21\n\
-            /devstoreaccount1/devstoreaccount1/c\ncomp:list\ninclude:metadata,snapshots\nprefix:a+b+c\nrestype:container";
+            /devstoreaccount1/devstoreaccount1/c\ncomp:list\ninclude:metadata,snapshots\nprefix:a+b c\nrestype:container";
         assert_eq!(raw.string_to_sign(), expected);
         let bytes = raw.bytes();
         let (again, authorization) = Raw::parse(Service::Blob, &bytes).expect("a request");

@@ -147,7 +147,7 @@ impl Issuer {
     async fn grant(&self, tenant: &str, is_v2: bool, body: &mut Body<'_>, now: Timestamp) -> Result<Value, Refused> {
         let form = receive(body).await.map_err(|_| Refused::request("the form did not come whole, or is too large"))?;
         let form = String::from_utf8(form).map_err(|_| Refused::request("the form is not text"))?;
-        let form = Query::parse(&form.replace('+', "%20")).map_err(|_| Refused::request("the form cannot be read"))?;
+        let form = Query::parse(&form).map_err(|_| Refused::request("the form cannot be read"))?;
         let required = |name: &str| {
             form.get(name).ok_or_else(|| {
                 let words = format!("AADSTS900144: The request body must contain the following parameter: '{name}'.");

@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta, timezone
 
 import pytest
+import requests
 from azure.storage.blob import (AccessPolicy, BlobClient, BlobSasPermissions, ContainerClient, ContainerSasPermissions,
                                 generate_blob_sas, generate_container_sas)
 
@@ -49,6 +50,20 @@ def test_a_token_overrides_content_headers(stored):
     settings = blob.get_blob_properties().content_settings
     assert (settings.content_type, settings.content_disposition, settings.cache_control) == ("text/x-mine", "inline", "no-store")
     assert stored.get_blob_client("dir/b 1.txt").get_blob_properties().content_settings.content_type == "application/octet-stream"
+
+
+def test_blanks_of_a_token_may_be_pluses(stored):
+    """So .NET and Go write them; what is signed is the blank."""
+    shown = 'attachment; filename="a + b.txt"'
+    sas = generate_blob_sas(ACCOUNT, stored.container_name, "other", account_key=KEY, permission="r", expiry=later(),
+                            content_disposition=shown)
+    sas = sas.replace("%20", "+")
+    assert "a+%2B+b" in sas
+    answer = requests.get(f"{stored.get_blob_client('other').url}?{sas}", timeout=30)
+    assert (answer.status_code, answer.headers["Content-Disposition"]) == (200, shown), answer.text
+    copy = stored.get_blob_client("copy")
+    copy.upload_blob_from_url(f"{stored.get_blob_client('other').url}?{sas}")
+    assert copy.download_blob().readall() == b"other"
 
 
 def test_a_container_token(stored, refused):

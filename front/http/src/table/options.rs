@@ -8,7 +8,7 @@ use partition::table::filter::Filter;
 
 use super::json::Select;
 use super::media::{self, Level};
-use crate::query::percent_decode;
+use crate::query::query_decode;
 use crate::request::Request;
 
 #[derive(Clone, PartialEq, Debug)]
@@ -38,8 +38,7 @@ impl Options {
         let query = request.head.target().split_once('?').map_or("", |(_, query)| query);
         for pair in query.split('&') {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            // Quirk: here a plus is a blank, as old clients write it.
-            let decode = |text: &str| percent_decode(&text.replace('+', " ")).ok_or(ErrorCode::RequestUrlFailedToParse);
+            let decode = |text: &str| query_decode(text).ok_or(ErrorCode::RequestUrlFailedToParse);
             let (name, value) = (decode(name)?.to_ascii_lowercase(), decode(value)?);
             if (name.starts_with('$') || name.starts_with("next")) && !seen.insert(name.clone()) {
                 let what = format!("The query option '{name}' is given twice.");
