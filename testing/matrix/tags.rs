@@ -143,6 +143,8 @@ async fn tags_come_and_go() {
     assert_eq!(tags(&world, "b").await, "a=;b=x y;");
     assert_eq!(world.send(&put("b").header("x-ms-tags", "c%20d=1%2B1")).await.status, 201);
     assert_eq!(tags(&world, "b").await, "c d=1+1;");
+    assert_eq!(world.send(&put("b").header("x-ms-tags", "c+d=1+2")).await.status, 201);
+    assert_eq!(tags(&world, "b").await, "c d=1 2;");
     let list = Request::new("PUT box/b?comp=blocklist").body("<BlockList />");
     assert_eq!(world.send(&list.clone().header("x-ms-tags", "e=1")).await.status, 201);
     assert_eq!(tags(&world, "b").await, "e=1;");

@@ -15,7 +15,7 @@ use super::moment;
 use crate::body::receive;
 use crate::hash::{Actual, Expected};
 use crate::listing::{includes, listing};
-use crate::query::percent_decode;
+use crate::query::query_decode;
 use crate::request::Request;
 use crate::respond::document;
 use crate::wire::{Body, Response};
@@ -116,14 +116,14 @@ pub fn sent(request: &Request<'_>) -> Result<Tags, Refusal> {
     request.header("x-ms-tags").map_or(Ok(Tags::new()), parse_header)
 }
 
-/// `k1=v1&k2=v2`, each of them URL-encoded; `+` stays `+`, which a tag may have.
+/// `k1=v1&k2=v2`, each of them URL-encoded as a query: .NET and Go write a blank as `+`, and a plus, which a tag may have, as `%2B`.
 fn parse_header(text: &str) -> Result<Tags, Refusal> {
     if text.len() > TAGS_HEADER_BYTES_MAX {
         return Err(ErrorCode::TagsTooLarge.into());
     }
     let pair = |part: &str| {
         let (key, value) = part.split_once('=')?;
-        Some((percent_decode(key)?, percent_decode(value)?))
+        Some((query_decode(key)?, query_decode(value)?))
     };
     let pairs: Option<Tags> = text.split('&').map(pair).collect();
     tags::check(pairs.ok_or(ErrorCode::InvalidTag)?)
@@ -188,7 +188,8 @@ mod tests {
             ("a=1", "[a=1]"),
             ("b=2&a=1", "[a=1][b=2]"),
             ("a=", "[a=]"),
-            ("a%20b=c%2Bd+e", "[a b=c+d+e]"),
+            ("a%20b=c%2Bd+e", "[a b=c+d e]"),
+            ("Project+Name=Contoso+Ltd", "[Project Name=Contoso Ltd]"),
             ("a%3Db=c%3Dd", "[a=b=c=d]"),
             ("a=b=c", "[a=b=c]"),
             ("a", "InvalidTag"),
