@@ -138,6 +138,35 @@ async fn what_is_refused_without_its_content_is_refused_for_that_reason() {
     assert_eq!(world.send(&Request::new("GET box/new")).await.status, 404);
 }
 
+/// Content is given whole; lists of ranges are strict with the header that is the service's own.
+#[tokio::test]
+async fn ranges_that_cannot_be_read() {
+    let world = container().await;
+    let blob = |name: &str| Request::new(&format!("PUT box/{name}")).header("x-ms-blob-type", "BlockBlob");
+    assert_eq!(world.send(&blob("empty")).await.status, 201);
+    assert_eq!(world.send(&blob("b").body("content")).await.status, 201);
+    let file = |line: &str| Request::new(line).of(contract::Service::File);
+    assert_eq!(world.send(&file("PUT share?restype=share")).await.status, 201);
+    let create = file("PUT share/f").header("x-ms-type", "file").header("x-ms-content-length", "7");
+    assert_eq!(world.send(&create).await.status, 201);
+    for text in ["bytes=0--1", "bytes=5-1", "bytes=-5", "bytes=", "bytes=a-b", "bytes=0-0,2-3", "items=0-1"] {
+        for name in ["x-ms-range", "Range"] {
+            for (request, bytes) in
+                [(Request::new("GET box/b"), 7), (Request::new("GET box/empty"), 0), (file("GET share/f"), 7)]
+            {
+                let answer = world.send(&request.header(name, text)).await;
+                assert_eq!((answer.status, answer.body.len()), (200, bytes), "{name}: {text}");
+                assert_eq!(answer.header("Content-Range"), None);
+            }
+        }
+        let listed = world.send(&file("GET share/f?comp=rangelist").header("x-ms-range", text)).await;
+        assert_eq!((listed.status, listed.code()), (400, "InvalidHeaderValue"), "{text}");
+    }
+    // The service's own header goes before, readable or not.
+    let both = Request::new("GET box/b").header("x-ms-range", "bytes=-5").header("Range", "bytes=0-1");
+    assert_eq!(world.send(&both).await.status, 200);
+}
+
 #[tokio::test]
 async fn staged_blocks_end() {
     let world = container().await;
