@@ -125,6 +125,7 @@ macro_rules! error_codes {
 
 error_codes! {
     BlockListTooLong                   400 "The block list may not contain more than 50,000 blocks."
+    BothCrc64AndMd5HeaderPresent       400 "A request is checked by its MD5 or by its CRC64, and both are specified."
     ConditionHeadersNotSupported       400 "Condition headers are not supported."
     CommandsInBatchActOnDifferentPartitions 400 "All commands in a batch must operate on same entity group."
     DuplicatePropertiesSpecified       400 "A property is specified more than one time."

@@ -40,6 +40,12 @@ async fn requests_that_make_no_sense() {
         ("PUT box/b", "x-ms-blob-type: BlockBlob\nContent-MD5: AAAAAAAAAAAAAAAAAAAAAA==", 400, "Md5Mismatch"),
         ("PUT box/b", "x-ms-blob-type: BlockBlob\nx-ms-content-crc64: AAAA", 400, "InvalidHeaderValue"),
         ("PUT box/b", "x-ms-blob-type: BlockBlob\nx-ms-content-crc64: AAAAAAAAAAE=", 400, "Crc64Mismatch"),
+        (
+            "PUT box/b",
+            "x-ms-blob-type: BlockBlob\nContent-MD5: 1B2M2Y8AsgTpgAmY7PhCfg==\nx-ms-content-crc64: AAAAAAAAAAA=",
+            400,
+            "BothCrc64AndMd5HeaderPresent",
+        ),
         ("PUT box/b", "x-ms-blob-type: BlockBlob\nx-ms-blob-content-length: 512", 400, "InvalidHeaderValue"),
         ("PUT box/b", "x-ms-blob-type: BlockBlob\nx-ms-encryption-scope: s", 501, "NotImplemented"),
         ("PUT box/b", "x-ms-blob-type: BlockBlob\nx-ms-lease-id: mine", 400, "InvalidHeaderValue"),

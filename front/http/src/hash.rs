@@ -22,12 +22,16 @@ pub struct Expected {
 
 impl Expected {
     pub fn parse(request: &Request<'_>) -> Result<Expected, Refusal> {
-        let md5 = request.header("content-md5").map(parse_md5).transpose()?;
-        let crc64 = parse_crc64(request, "x-ms-content-crc64")?;
-        if md5.is_some() && crc64.is_some() {
-            return Err(Refusal::bad_header("x-ms-content-crc64", "sent together with Content-MD5"));
+        Expected::named(request, "content-md5", "x-ms-content-crc64")
+    }
+
+    /// At most one of the two, in headers of these names.
+    pub fn named(request: &Request<'_>, md5: &'static str, crc64: &'static str) -> Result<Expected, Refusal> {
+        let (md5, crc64) = (request.header(md5).map(parse_md5).transpose()?, parse_crc64(request, crc64)?);
+        match (md5, crc64) {
+            (Some(_), Some(_)) => Err(ErrorCode::BothCrc64AndMd5HeaderPresent.into()),
+            _ => Ok(Expected { md5, crc64 }),
         }
-        Ok(Expected { md5, crc64 })
     }
 
     pub fn check(&self, actual: &Actual) -> Result<(), Refusal> {

@@ -22,7 +22,7 @@ use crate::app::App;
 use crate::body::too_large;
 use crate::content::parse_range;
 use crate::file::wait::settle;
-use crate::hash::{Actual, Expected, parse_crc64, parse_md5};
+use crate::hash::{Actual, Expected};
 use crate::request::Request;
 
 /// How long a source outside may take while its caller waits.
@@ -71,13 +71,7 @@ pub fn range(request: &Request<'_>) -> Result<Option<Range>, Refusal> {
 
 /// `x-ms-source-content-md5` and `x-ms-source-content-crc64`.
 pub fn expected(request: &Request<'_>) -> Result<Expected, Refusal> {
-    const CRC64: &str = "x-ms-source-content-crc64";
-    let md5 = request.header("x-ms-source-content-md5").map(parse_md5).transpose()?;
-    let crc64 = parse_crc64(request, CRC64)?;
-    if md5.is_some() && crc64.is_some() {
-        return Err(Refusal::bad_header(CRC64, "sent together with x-ms-source-content-md5"));
-    }
-    Ok(Expected { md5, crc64 })
+    Expected::named(request, "x-ms-source-content-md5", "x-ms-source-content-crc64")
 }
 
 /// A blob of ours, or a part of it.
