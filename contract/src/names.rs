@@ -62,12 +62,18 @@ fn check_dns_name(text: &str) -> Result<(), Refusal> {
         return Err(ErrorCode::InvalidResourceName.into());
     }
     if !(CONTAINER_NAME_CHARS_MIN..=CONTAINER_NAME_CHARS_MAX).contains(&b.len()) {
-        return Err(ErrorCode::OutOfRangeInput.into());
+        return Err(wrong_length());
     }
     if b[0] == b'-' || b[b.len() - 1] == b'-' || text.contains("--") {
         return Err(ErrorCode::InvalidResourceName.into());
     }
     Ok(())
+}
+
+/// In the words of the service: the client for tables looks for them.
+fn wrong_length() -> Refusal {
+    let words = "The specified resource name length is not within the permissible limits.";
+    Refusal::from(ErrorCode::OutOfRangeInput).saying(words)
 }
 
 /// A queue: 3 to 63 lower-case letters, digits and single inner hyphens.
@@ -140,7 +146,7 @@ impl TableName {
             return Err(ErrorCode::InvalidResourceName.into());
         }
         if !(TABLE_NAME_CHARS_MIN..=TABLE_NAME_CHARS_MAX).contains(&text.len()) {
-            return Err(ErrorCode::OutOfRangeInput.into());
+            return Err(wrong_length());
         }
         // The collection of all tables is asked for under this name.
         if text.eq_ignore_ascii_case("tables") {
@@ -567,6 +573,10 @@ mod tests {
         check(TableName::parse(&"a".repeat(64)), "OutOfRangeInput");
         let name = TableName::parse("PeopleOf2026").expect("right");
         assert_eq!((name.as_str(), name.folded()), ("PeopleOf2026", "peopleof2026"));
+        for refusal in [TableName::parse("ab").err(), QueueName::parse("ab").err()] {
+            let words = "The specified resource name length is not within the permissible limits.";
+            assert_eq!(refusal.expect("short").message(), words);
+        }
         assert_eq!(name, TableName::parse("PEOPLEof2026").expect("right"));
     }
 
