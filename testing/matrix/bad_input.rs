@@ -30,7 +30,7 @@ async fn requests_that_make_no_sense() {
         ("PUT box/b", "x-ms-blob-type: PageBlob\nx-ms-blob-content-length: 512", 400, "InvalidHeaderValue"),
         ("PUT box/%00", put, 400, "InvalidUri"),
         ("PUT box/%ff", put, 400, "InvalidUri"),
-        ("PUT box/%EF%BF%BE", put, 400, "InvalidUri"),
+        ("PUT box/%EF%B7%90", put, 400, "InvalidUri"),
         ("PUT box/a%zz", put, 400, "InvalidUri"),
         ("PUT box/.", put, 400, "InvalidUri"),
         ("PUT box/a/../b", put, 400, "InvalidUri"),

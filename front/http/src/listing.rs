@@ -32,10 +32,13 @@ pub fn includes(request: &Request<'_>, known: &[&str]) -> Result<bool, Refusal> 
 
 /// Echoed only if they were sent.
 pub fn put_parameters(xml: &mut XmlWriter, request: &Request<'_>) {
-    xml.optional("Prefix", request.query.get("prefix"));
-    xml.optional("Marker", request.query.get("marker"));
-    xml.optional("MaxResults", request.query.get("maxresults"));
-    xml.optional("Delimiter", request.query.get("delimiter"));
+    for (element, parameter) in
+        [("Prefix", "prefix"), ("Marker", "marker"), ("MaxResults", "maxresults"), ("Delimiter", "delimiter")]
+    {
+        if let Some(value) = request.query.get(parameter) {
+            xml.name(element, value);
+        }
+    }
 }
 
 pub fn put_metadata(xml: &mut XmlWriter, metadata: &Metadata) {

@@ -4,6 +4,8 @@ pub mod read;
 
 use std::fmt::Write;
 
+use crate::query::percent_encode;
+
 pub struct XmlWriter(String);
 
 impl XmlWriter {
@@ -46,6 +48,14 @@ impl XmlWriter {
         self.open(name).text(value).close(name)
     }
 
+    /// A name that somebody chose, or a part of one. What XML cannot hold travels percent-encoded, and clients are told so.
+    pub fn name(&mut self, element: &str, value: &str) -> &mut Self {
+        match encoded(value) {
+            None => self.element(element, value),
+            Some(encoded) => self.open_with(element, &[ENCODED]).text(&encoded).close(element),
+        }
+    }
+
     /// Nothing if there is no value.
     pub fn optional(&mut self, name: &str, value: Option<&str>) -> &mut Self {
         if let Some(value) = value {
@@ -81,6 +91,16 @@ impl XmlWriter {
     }
 }
 
+/// What says that a value is percent-encoded.
+pub const ENCODED: (&str, &str) = ("Encoded", "true");
+
+/// The value percent-encoded, if it has characters that cannot stand in XML.
+pub fn encoded(value: &str) -> Option<String> {
+    // Those that can are told by their bytes, nearly always: U+FFFE and U+FFFF begin with 0xEF.
+    let is_legal = value.bytes().all(|b| (b' '..0xEF).contains(&b)) || value.chars().all(is_legal);
+    (!is_legal).then(|| percent_encode(value, ""))
+}
+
 /// May the character stand in an XML 1.0 document (its section 2.2), in whatever form?
 pub fn is_legal(c: char) -> bool {
     !matches!(c, '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}')
@@ -89,6 +109,23 @@ pub fn is_legal(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names() {
+        for (name, expected) in [
+            ("a<b", "<N>a&lt;b</N>"),
+            ("", "<N />"),
+            ("\u{1f600}\u{fffd}\t", "<N>\u{1f600}\u{fffd}\t</N>"),
+            ("a%20b", "<N>a%20b</N>"),
+            ("d 1/a%\u{ffff}<", "<N Encoded=\"true\">d%201%2Fa%25%EF%BF%BF%3C</N>"),
+            ("\u{fffe}", "<N Encoded=\"true\">%EF%BF%BE</N>"),
+            ("\u{1}", "<N Encoded=\"true\">%01</N>"),
+        ] {
+            let mut xml = XmlWriter(String::new());
+            xml.name("N", name);
+            assert_eq!(xml.finish(), expected);
+        }
+    }
 
     #[test]
     fn writes_and_escapes() {

@@ -33,6 +33,22 @@ async function smoke(client) {
   await one.delete();
 }
 
+test("names that XML has no way to write", async () => {
+  const one = service.getContainerClient(freshName());
+  await one.create();
+  const names = ["dir1\ufffe/dir2/file\uffff.blob", "dir1\ufffe/other %20+\uffff"];
+  for (const name of names) await one.getBlockBlobClient(name).upload("hello", 5);
+  assert.equal((await one.getBlockBlobClient(names[0]).downloadToBuffer()).toString(), "hello");
+  const pages = [];
+  for await (const page of one.listBlobsFlat({ prefix: "dir1\ufffe" }).byPage({ maxPageSize: 1 })) pages.push(...page.segment.blobItems);
+  assert.deepEqual(pages.map((b) => b.name), names);
+  const level = await collect(one.listBlobsByHierarchy("/", { prefix: "dir1\ufffe/" }));
+  assert.deepEqual(level.map((b) => [b.kind, b.name]).sort(), [["blob", names[1]], ["prefix", "dir1\ufffe/dir2/"]]);
+  const odd = await collect(one.listBlobsByHierarchy("\ufffe"));
+  assert.deepEqual(odd.map((b) => b.name), ["dir1\ufffe"]);
+  await one.delete();
+});
+
 test("container: create, metadata, properties, delete", async () => {
   const one = service.getContainerClient(freshName());
   const created = await one.create({ metadata: { Hello: "World", hyphen_x: "1" } });

@@ -37,6 +37,18 @@ async function freshShare(t, options, by = service) {
   return share;
 }
 
+ours("names that XML has no way to write", async (t) => {
+  const share = await freshShare(t);
+  const directory = share.getDirectoryClient("dir\uffff");
+  await directory.create();
+  await directory.getFileClient("file\ufffe%20.txt").create(0);
+  const top = await collect(share.rootDirectoryClient.listFilesAndDirectories({ prefix: "dir\uffff" }));
+  assert.deepEqual(top.map((one) => one.name), ["dir\uffff"]);
+  const page = (await directory.listFilesAndDirectories().byPage().next()).value;
+  assert.equal(page.directoryPath, "dir\uffff");
+  assert.deepEqual(page.segment.fileItems.map((one) => one.name), ["file\ufffe%20.txt"]);
+});
+
 async function freshFile(t, content, name = "f") {
   const share = await freshShare(t);
   const file = share.rootDirectoryClient.getFileClient(name);

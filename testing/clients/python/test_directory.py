@@ -72,7 +72,7 @@ def test_attributes_and_times(share, refused):
 
 
 NAMES = ["a b", "a+b", "%41", "\u00fc\u4e2d\U0001f600", "semi;colon", "a&b=c", "#hash", "tilde~", "dash-", ".hidden", "two.dots.txt", "(brackets)", "x" * 255, "\u00e9" * 255,
-         "'quote'", "comma,", "at@", "[1]", "{2}", "^", "!", "$", "con.txt"]
+         "'quote'", "comma,", "at@", "[1]", "{2}", "^", "!", "$", "con.txt", "odd\uffff\ufffe%41"]
 
 
 @pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))

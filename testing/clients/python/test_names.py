@@ -27,6 +27,7 @@ NAMES = {
     "japanese": "\u65e5\u672c\u8a9e/\u30d5\u30a1\u30a4\u30eb",
     "emoji": "\U0001f600\U0001f469\u200d\U0001f4bb",
     "right to left": "\u05e9\u05dc\u05d5\u05dd",
+    "what XML has no way to write": "dir \uffff/%20\ufffe",
     "case": "MixedCase",
     "longest": "n" * 1024,
     "deepest": "/".join("d" * 254),

@@ -87,7 +87,7 @@ pub async fn blobs(shell: &Shell, request: &Request<'_>, row: &'static Operation
                 if !head.is_there(request.now) => {}
             Entry::Item { name, head } => put_blob(&mut xml, request, name, head, include),
             Entry::Prefix(prefix) => {
-                xml.open("BlobPrefix").element("Name", prefix).close("BlobPrefix");
+                xml.open("BlobPrefix").name("Name", prefix).close("BlobPrefix");
             }
         }
     }
@@ -167,7 +167,7 @@ fn put_container(
 }
 
 fn put_blob(xml: &mut XmlWriter, request: &Request<'_>, name: &str, blob: &ListedBlob, include: Include) {
-    xml.open("Blob").element("Name", name);
+    xml.open("Blob").name("Name", name);
     let Some(head) = &blob.head else {
         put_uncommitted(xml);
         return;

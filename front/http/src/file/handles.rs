@@ -81,7 +81,7 @@ fn after(request: &Request<'_>) -> Result<Option<HandleId>, Refusal> {
 
 fn put_handle(xml: &mut XmlWriter, handle: &Handle) {
     let opening = &handle.opening;
-    xml.open("Handle").element("HandleId", &handle.id.0.to_string()).element("Path", &opening.path);
+    xml.open("Handle").element("HandleId", &handle.id.0.to_string()).name("Path", &opening.path);
     xml.element("FileId", &opening.file.0.to_string()).element("ParentId", &opening.parent().0.to_string());
     xml.element("SessionId", &opening.session.to_string()).element("ClientIp", &opening.client_address);
     xml.element("ClientName", &opening.client_name).element("OpenTime", &opening.opened.http_date());

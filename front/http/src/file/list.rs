@@ -14,7 +14,7 @@ use crate::listing::{listing, put_parameters};
 use crate::request::Request;
 use crate::respond::document;
 use crate::wire::Response;
-use crate::xml::XmlWriter;
+use crate::xml::{self, XmlWriter};
 
 /// What is shown of each entry beside its name and, of files, its size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -58,7 +58,9 @@ pub async fn directory(shell: &Shell, request: &Request<'_>, row: &'static Opera
     if let Some(snapshot) = request.query.get("sharesnapshot") {
         about.push(("ShareSnapshot", snapshot));
     }
-    about.push(("DirectoryPath", &path));
+    let encoded = xml::encoded(&path);
+    about.push(("DirectoryPath", encoded.as_deref().unwrap_or(&path)));
+    about.extend(encoded.is_some().then_some(xml::ENCODED));
     let mut xml = XmlWriter::new();
     xml.open_with("EnumerationResults", &about);
     put_parameters(&mut xml, request);
@@ -80,7 +82,7 @@ pub async fn directory(shell: &Shell, request: &Request<'_>, row: &'static Opera
 
 fn put_entry(xml: &mut XmlWriter, name: &str, node: &Node, include: Include) {
     let kind = if node.is_directory() { "Directory" } else { "File" };
-    xml.open(kind).element("Name", name);
+    xml.open(kind).name("Name", name);
     if include.ids {
         xml.element("FileId", &node.id.0.to_string());
     }
