@@ -49,6 +49,15 @@ test("names that XML has no way to write", async () => {
   await one.delete();
 });
 
+test("a refused upload is told, however long it is", async () => {
+  const blob = container.getBlockBlobClient("kept");
+  await blob.upload("hello", 5);
+  for (let turn = 0; turn < 3; turn++) {
+    const body = Buffer.alloc(48 * MIB);
+    await refused(blob.upload(body, body.length, { conditions: { ifNoneMatch: "*" } }), 409, "BlobAlreadyExists");
+  }
+});
+
 test("container: create, metadata, properties, delete", async () => {
   const one = service.getContainerClient(freshName());
   const created = await one.create({ metadata: { Hello: "World", hyphen_x: "1" } });

@@ -1,5 +1,6 @@
 """What no client shows: 100-continue, keep-alive, pipelining, bodies cut short, the drain on SIGTERM, a second server."""
 
+import http.client
 import re
 import signal
 import socket
@@ -103,6 +104,25 @@ def test_a_refusal_does_not_cost_an_upload(container, wire, name, headers, statu
     one.send(one.request("PUT", f"/{container.container_name}/{name}", {**headers, **length}))
     seen = one.read()
     assert (seen[0], seen[1]["x-ms-error-code"]) == (status, code)
+    assert container.download_blob("b").readall() == b"before"
+
+
+@pytest.mark.parametrize("headers,status,code", [
+    ({"If-None-Match": "*"}, 409, "BlobAlreadyExists"),
+    ({"If-Match": '"0x8D6D418B6C08663"'}, 412, "ConditionNotMet"),
+])
+def test_who_sends_everything_first_sees_the_refusal(container, wire, headers, status, code):
+    """As http.client does, which the SDK sends with: it reads no answer before the last byte of the body is gone."""
+    container.upload_blob("b", b"before")
+    body = bytes(64 << 20)
+    one = wire()
+    path = one.request("PUT", f"/{container.container_name}/b").split(b" ")[1].decode()
+    for _ in range(5):
+        client = http.client.HTTPConnection(one.url.hostname, one.url.port, timeout=60)
+        client.request("PUT", path, body, {"x-ms-version": "2021-12-02", "x-ms-blob-type": "BlockBlob", **headers})
+        answer = client.getresponse()
+        assert (answer.status, answer.headers["x-ms-error-code"]) == (status, code)
+        client.close()
     assert container.download_blob("b").readall() == b"before"
 
 

@@ -122,6 +122,15 @@ impl<'a> Body<'a> {
         self.owes_continue && self.buffer.is_empty()
     }
 
+    /// How many bytes of it have not come yet; of one in chunks, that nobody knows. Of one that went wrong nothing is waited for.
+    pub fn owed(&self) -> u64 {
+        match self.state {
+            State::Done | State::Broken => 0,
+            State::Length(left) => left.saturating_sub(self.buffer.len() as u64),
+            State::InChunk(_) | State::ChunkSize | State::ChunkEnd | State::Trailers => u64::MAX,
+        }
+    }
+
     /// All of it has come and waits in the buffer.
     pub fn is_here(&self) -> bool {
         match self.state {
@@ -137,7 +146,6 @@ impl<'a> Body<'a> {
         if let State::Length(left) = self.state
             && self.taken.saturating_add(left) > self.bytes_max
         {
-            self.state = State::Broken;
             return Err(BodyError::TooLarge { bytes_max: self.bytes_max });
         }
         let begun = trace::begin();
@@ -147,7 +155,6 @@ impl<'a> Body<'a> {
             Ok(Some(bytes)) => {
                 self.taken += bytes.len() as u64;
                 if self.taken > self.bytes_max {
-                    self.state = State::Broken;
                     return Err(BodyError::TooLarge { bytes_max: self.bytes_max });
                 }
                 Ok(Some(bytes))

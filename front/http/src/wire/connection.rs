@@ -5,7 +5,8 @@
 //!    its client goes away, not when the server drains. So a commit that began is always seen to its end.
 //! 2. What is in memory per connection: one head, one piece of a body in each direction.
 //! 3. A panic while answering costs that request a 500 and the connection; nothing else.
-//! 4. After a body that was not read to its end the connection is closed, except when little is left of it.
+//! 4. After a body that was not read to its end the connection is closed, except when little is left of it. Its client is heard out before:
+//!    many look for the answer only when they have sent everything.
 
 use std::future::Future;
 use std::io::{self, IoSlice};
@@ -36,12 +37,21 @@ pub struct Limits {
     pub stall: Duration,
     /// An unread rest of a body up to this size is read and dropped, to keep the connection.
     pub drain_bytes_max: u64,
+    /// As much of a body is read and dropped behind its answer: more than clients send in one request unless they are told to.
+    pub unwanted_bytes_max: u64,
 }
 
 impl Limits {
     /// A head is little and comes at once, so it gets half of the time that a peer may stand still.
     pub fn new(idle: Duration, stall: Duration) -> Self {
-        Limits { head_bytes_max: 64 * 1024, idle, head: stall / 2, stall, drain_bytes_max: 256 * 1024 }
+        Limits {
+            head_bytes_max: 64 * 1024,
+            idle,
+            head: stall / 2,
+            stall,
+            drain_bytes_max: 256 * 1024,
+            unwanted_bytes_max: 512 * 1024 * 1024,
+        }
     }
 }
 
@@ -103,10 +113,18 @@ pub async fn serve<T: Transport, C: Connection>(
             Err(()) => (connection.panicked(&head), true),
         };
         // A client that waits to be asked for its body and was refused may send it or not; only a closed connection is clear.
-        let unread = !body.is_done() && (body.is_unasked() || !drained(&mut body, limits).await);
+        let is_unasked = body.is_unasked();
+        let unread = !body.is_done() && (is_unasked || !drained(&mut body, limits).await);
+        let owed = if is_unasked { 0 } else { body.owed() };
         let keep_alive = !panicked && !unread && head.keeps_alive() && !*draining.borrow();
         write(transport, response, &mut out, keep_alive, limits).await?;
         if !keep_alive {
+            if owed > 0 {
+                tokio::select! {
+                    heard = hear_out(transport, owed, limits) => heard?,
+                    () = &mut drain => {}
+                }
+            }
             return close(transport, limits).await;
         }
     }
@@ -285,6 +303,34 @@ async fn send<T: Transport>(transport: &mut T, both: [&[u8]; 2], pace: &mut Pace
     Ok(())
 }
 
+/// Who is silent for so long has either stopped sending, and may wait for the end of the connection, or is slow.
+const SILENCE: Duration = Duration::from_secs(1);
+
+/// Reads and drops what a client still sends of a body that nobody wants. It has its answer, and as much time as for any other body: closing
+/// now would reset the connection under it, and the answer would be lost.
+async fn hear_out<T: Transport>(transport: &mut T, owed: u64, limits: &Limits) -> io::Result<()> {
+    let mut owed = owed.min(limits.unwanted_bytes_max);
+    if !dropped(transport, &mut owed, Pace::of_write(SILENCE.min(limits.stall))).await {
+        transport.shutdown().await?;
+        dropped(transport, &mut owed, Pace::of_write(limits.stall)).await;
+    }
+    Ok(())
+}
+
+/// False if the client became too slow before `owed` bytes of it, or its end, came.
+async fn dropped<T: Transport>(transport: &mut T, owed: &mut u64, mut pace: Pace) -> bool {
+    let mut bytes = BytesMut::with_capacity(64 * 1024);
+    while *owed > 0 {
+        bytes.clear();
+        match pace.wait(transport.read_buf(&mut bytes)).await {
+            Some(Ok(0) | Err(_)) => return true,
+            Some(Ok(bytes)) => *owed = owed.saturating_sub(bytes as u64),
+            None => return false,
+        }
+    }
+    true
+}
+
 /// Says goodbye and lets the client read the answer: closing with unread bytes would reset the connection under it.
 async fn close<T: Transport>(transport: &mut T, limits: &Limits) -> io::Result<()> {
     transport.shutdown().await?;
@@ -385,6 +431,42 @@ mod tests {
             client.read_to_string(&mut answer).await.expect("text");
             assert_eq!(answer.matches("HTTP/1.1 ").count(), statuses, "{sent}: {answer}");
             assert_eq!(answer.contains(" 500 "), sent.contains("/panic"), "{answer}");
+        }
+    }
+
+    /// Sends so many bytes of a body that nobody wants, and only then looks for the answer; for how many seconds is it served?
+    async fn sent_in_vain(content_length: &str, bytes: usize, limits: Limits) -> (bool, String, u64) {
+        let (mut client, mut server) = tokio::io::duplex(1 << 16);
+        let (_drain, draining) = watch::channel(false);
+        let begun = Instant::now();
+        let serving = tokio::spawn(async move { serve(&mut server, &Echo, &limits, draining).await });
+        let head = format!("PUT /a HTTP/1.1\r\nHost: h\r\n{content_length}\r\n\r\n");
+        client.write_all(head.as_bytes()).await.expect("a head");
+        let is_sent = client.write_all(&vec![b'1'; bytes]).await.is_ok();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).await.expect("text");
+        let _ = serving.await.expect("no panic");
+        (is_sent, answer, begun.elapsed().as_secs())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_sends_what_nobody_wants_has_its_answer() {
+        let mib = 1 << 20;
+        let limits = Limits { unwanted_bytes_max: 64 << 20, ..Limits::default() };
+        for (content_length, bytes, is_sent, seconds) in [
+            ("Content-Length: 8388608", 8 * mib, true, 0..=3),
+            // More than is heard out.
+            ("Content-Length: 8589934592", 80 * mib, false, 0..=3),
+            // Who stops half way is told to leave, and given up when it does not.
+            ("Content-Length: 8388608", 4 * mib, true, 60..=70),
+            ("Content-Length: 8388608", 0, true, 60..=70),
+            // One chunk of 16 MiB, of which half comes.
+            ("Transfer-Encoding: chunked\r\n\r\n1000000", 8 * mib, true, 60..=70),
+        ] {
+            let (sent, answer, took) = sent_in_vain(content_length, bytes, limits).await;
+            assert_eq!(sent, is_sent, "{content_length}: {bytes}");
+            assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("Connection: close"), "{answer}");
+            assert!(seconds.contains(&took), "{content_length}: {bytes} in {took} s");
         }
     }
 
