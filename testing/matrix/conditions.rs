@@ -201,3 +201,22 @@ async fn leases_hold_where_the_row_says() {
         }
     }
 }
+
+/// Left aside by reads; a write is not done without its condition.
+#[tokio::test]
+async fn dates_that_are_none() {
+    let world = world().await;
+    let put = Request::new("PUT box/b").header("x-ms-blob-type", "BlockBlob");
+    assert_eq!(world.send(&put.clone().body("content")).await.status, 201);
+    for name in ["If-Modified-Since", "If-Unmodified-Since"] {
+        for text in ["null", "soon", "2026-01-02T03:04:05Z", "0"] {
+            for method in ["GET", "HEAD"] {
+                let read = world.send(&Request::new(&format!("{method} box/b")).header(name, text)).await;
+                assert_eq!(read.status, 200, "{method} with {name}: {text}");
+            }
+            let written = world.send(&put.clone().header(name, text)).await;
+            assert_eq!((written.status, written.code()), (400, "InvalidHeaderValue"), "{name}: {text}");
+        }
+    }
+    assert_eq!(world.send(&Request::new("GET box/b")).await.text(), "content");
+}
