@@ -89,6 +89,12 @@ EVERYTHING = {
 }
 
 
+@pytest.mark.parametrize("name", ["ab", "a" * 64, "a_b", "1ab"])
+def test_names_that_no_table_may_have(tables, name):
+    with pytest.raises(ValueError, match="Storage table names must be alphanumeric"):  # so the client understands what it is told
+        tables.create_table(name)
+
+
 def test_every_type_comes_back_as_it_went(table):
     written = entity("1", nothing=None, odd=float("nan"), **EVERYTHING)
     table.create_entity(written)
