@@ -34,6 +34,10 @@ impl Place {
     /// Of what the blob is now.
     pub const CURRENT: Place = Place { body: container::BODY, blocks: container::BLOCKS, prefix: Bytes::new() };
 
+    fn is_current(&self) -> bool {
+        self.body == container::BODY
+    }
+
     /// Of the past state with this key.
     pub fn past(key: Bytes) -> Place {
         Place { body: container::PAST_BODY, blocks: container::PAST_BLOCKS, prefix: key }
@@ -132,7 +136,8 @@ pub struct Stored {
     pub records: Vec<(Bytes, Option<Record>)>,
 }
 
-/// All records of a body; with what is in them if `whole`.
+/// All records of a body; with what is in them if `whole`. That of the current one is read in any case: what a batch writes and has not
+/// read, an engine has to look for when it commits.
 pub async fn load(reader: &Reader<'_>, place: &Place, head: Option<&BlobHead>, whole: bool) -> Result<Stored, Fault> {
     let records = match head {
         Some(head) if head.content_bytes > 0 && head.in_runs => {
@@ -148,10 +153,15 @@ pub async fn load(reader: &Reader<'_>, place: &Place, head: Option<&BlobHead>, w
                 }
             }
         }
-        Some(head) if head.content_bytes > 0 && whole => {
-            vec![(place.prefix.clone(), reader.get(place.body, &place.prefix).await?)]
+        Some(head) if head.content_bytes > 0 && (whole || place.is_current()) => {
+            let record = reader.get(place.body, &place.prefix).await?;
+            vec![(place.prefix.clone(), record.filter(|_| whole))]
         }
         Some(head) if head.content_bytes > 0 => vec![(place.prefix.clone(), None)],
+        _ if place.is_current() => {
+            reader.get(place.body, &place.prefix).await?;
+            Vec::new()
+        }
         _ => Vec::new(),
     };
     Ok(Stored { records })

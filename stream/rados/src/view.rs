@@ -21,7 +21,7 @@ use librados::{Found, Look, OpError, Pool};
 use crate::alive::OpenView;
 use crate::gather::Gather;
 use crate::shard::Shard;
-use crate::{Core, entries, fault, key, value};
+use crate::{Core, fault, key, value};
 
 /// The families whose record with an empty key comes with a view.
 const BROUGHT_FAMILIES: std::ops::RangeInclusive<u8> = 1..=9;
@@ -95,16 +95,27 @@ impl Core {
         partition: &Bytes,
         mut looks: Vec<Look>,
     ) -> Result<(u64, Vec<Found>), Fault> {
-        let nothing = looks_empty(&looks);
-        looks.insert(0, Look::Keys(vec![key::head(partition)]));
+        let (nothing, head) = (looks_empty(&looks), key::head(partition));
+        // Among the keys that are looked for first, if there are any: one step less for the cluster.
+        let is_among_others = matches!(looks.first(), Some(Look::Keys(_)));
+        match looks.first_mut() {
+            Some(Look::Keys(keys)) => keys.push(head.clone()),
+            _ => looks.insert(0, Look::Keys(vec![head.clone()])),
+        }
         let (revision, found) = match self.objects.read(Pool::Records, &shard.object, looks).await {
             Ok(mut seen) => {
-                let rest = seen.found.split_off(1.min(seen.found.len()));
-                let revision = match entries(seen, 0)?.pop() {
+                let first = match seen.found.first_mut() {
+                    Some(Found::Entries(first)) => first,
+                    _ => return Err(corrupt(shard, "an answer")),
+                };
+                let revision = match first.iter().position(|(key, _)| *key == head).map(|at| first.remove(at)) {
                     Some((_, stored)) => value::read_revision(stored).ok_or_else(|| corrupt(shard, "a head"))?.0,
                     None => 0,
                 };
-                (revision, rest)
+                if !is_among_others {
+                    seen.found.remove(0);
+                }
+                (revision, seen.found)
             }
             Err(OpError::Missing) => (0, nothing),
             Err(error) => return Err(fault("reading a shard", error)),
