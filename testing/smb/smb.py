@@ -309,6 +309,7 @@ class Handle:
 
     def set(self, what, data, kind=FILE, additional=0):
         asked = SMB2SetInfoRequest()
+        asked["file_info_class"].enum_strict = False
         asked["info_type"], asked["file_info_class"], asked["additional_information"] = kind, what, additional
         asked["file_id"], asked["buffer"] = self.id, data
         self.client.ask(asked)

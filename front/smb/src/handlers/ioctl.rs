@@ -54,7 +54,7 @@ pub async fn ioctl(request: &Request) -> Result<Reply, Status> {
 pub fn work_kib(message: &[u8]) -> u32 {
     let code = Cursor::at(message, HEADER_BYTES + 4).and_then(|mut cursor| cursor.u32());
     match code {
-        Some(code::COPY_CHUNK | code::COPY_CHUNK_WRITE) => 2 * CHUNK_BYTES_MAX >> 10,
+        Some(code::COPY_CHUNK | code::COPY_CHUNK_WRITE) => (2 * CHUNK_BYTES_MAX) >> 10,
         _ => 0,
     }
 }
