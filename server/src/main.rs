@@ -135,7 +135,7 @@ fn fail(error: &str) -> ExitCode {
 }
 
 async fn serve(mut settings: Settings, line: CommandLine) -> Result<(), String> {
-    settings.limits.claim_files();
+    settings.limits.claim_files(settings.peers.is_some());
     let as_azurite = settings.as_azurite.clone().unwrap_or_default();
     let _scratch = as_azurite.scratch.as_deref().map(azurite::Scratch::make).transpose()?;
     settings.refuse_published_key_on_network(&settings.accounts)?;

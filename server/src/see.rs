@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use console::{Console, ConsoleHost, Metric, Program, Text};
 use contract::Service;
-use door::{Door, Places};
 use embedded::Embedded;
 use env::Timestamp;
 use http::{App, Doors, Listener};
@@ -14,9 +13,6 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::config::{Port, Settings};
 use crate::storage::Storage;
-
-/// The console has doors of its own: whoever fills those of the services does not keep its people, or a monitor, out.
-const CONNECTIONS: Places = Places { all: 512, per_address: 256 };
 
 /// What the program around the console is made of.
 struct Around {
@@ -43,7 +39,7 @@ pub async fn listen(
         Storage::Embedded { engine, .. } => Some(engine.clone()),
         Storage::Cluster(_) => None,
     };
-    let own = Doors { connections: Door::new(CONNECTIONS), requests: Door::new(CONNECTIONS) };
+    let own = settings.limits.doors_of_console();
     let has_smb = smb.is_some();
     let started = app.shell.clock.now();
     let around = Arc::new(Around { engine, doors, console: own.clone(), smb, draining, started });

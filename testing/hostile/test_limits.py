@@ -1,9 +1,12 @@
 """Limits that hold, tried from outside with bare sockets against limits that are short: who goes over one gets the service's own
 error or is let go, and everybody else is served meanwhile."""
 
+import os
 import socket
 import struct
+import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -202,6 +205,52 @@ def test_connections_of_one_address_and_in_all(start):
     for one in here + there:
         one.close()
     assert all(is_let_in(server, "127.0.0.1") for _ in range(10)), "places are given back"
+
+
+def sockets_of(server):
+    def is_socket(file):
+        try:
+            return os.readlink(file).startswith("socket:")
+        except OSError:
+            return False  # closed since
+    return sum(map(is_socket, Path(f"/proc/{server.process.pid}/fd").iterdir()))
+
+
+def test_a_storm_takes_no_files(start):
+    """Whoever is turned away has a file of the program's for a moment. However many come, those who write do not feel it: a store that gets
+    no file for its next journal would stop until the next start."""
+    connections, told = 8, 64
+    server = start("--connections-max", connections, "--connections-per-address-max", connections)
+    assert status(ask(server.port, signed("PUT", "/box?restype=container"))) == 201
+    others = sockets_of(server)
+    most, stop = [0], threading.Event()
+
+    def watch():
+        while not stop.wait(0.02):
+            most[0] = max(most[0], sockets_of(server))
+
+    watching = threading.Thread(target=watch)
+    watching.start()
+    said = b""
+    with connect(server.port, "127.0.0.2") as writer:
+        storm = []
+        for n in range(3000):
+            one = socket.socket()
+            one.setblocking(False)
+            one.bind(("127.0.0.3", 0))
+            one.connect_ex(("127.0.0.1", server.port))
+            storm.append(one)
+            if n % 100 == 0:
+                writer.sendall(signed("PUT", f"/box/{n}", b"content", headers=PUT, close=False))
+                said += writer.recv(65536)
+            if len(storm) > 700:
+                storm.pop(0).close()
+        for one in storm:
+            one.close()
+    stop.set()
+    watching.join()
+    assert said.count(b"HTTP/1.1 ") == said.count(b"HTTP/1.1 201 ") == 30
+    assert most[0] <= others + connections + told + 2, "those who wait in the kernel are not the program's yet"
 
 
 def test_requests_under_way(start):

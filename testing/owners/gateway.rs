@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use contract::Service;
 use contract::names::ShareName;
-use door::{Door, Places};
+use door::Places;
 use engine::GroupId;
 use env::{ScriptedClock, SystemIds, Timestamp};
 use http::account::Account;
@@ -60,8 +60,8 @@ impl Cluster {
         let world = World::with(engine.clone(), self.clock.clone(), ids).await.expect("opened");
         world.app.join_peers().await.expect("joined");
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
-        let door = Door::new(Places { all: 100, per_address: 100 });
-        let (doors, limits) = (Doors { connections: door.clone(), requests: door }, Limits::default());
+        let places = Places { all: 100, per_address: 100 };
+        let (doors, limits) = (Doors::new(places, places), Limits::default());
         let listener = Listener::bind(Served::Peers, any, None, world.app.clone(), doors, limits);
         let listener = listener.await.expect("a port");
         let peer = listener.address().expect("bound");

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contract::Service;
-use door::Door;
+use door::{Door, Entered, Places};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -86,6 +86,17 @@ pub struct Doors {
     pub connections: Arc<Door>,
     /// Requests under way.
     pub requests: Arc<Door>,
+    /// Those who are told that there is no place for them. Each has a file for as long as it listens, so they are counted, too.
+    away: Arc<Door>,
+}
+
+impl Doors {
+    /// How many are told at once; whoever comes on top of them finds the connection closed.
+    pub const AWAY: Places = Places { all: 64, per_address: 32 };
+
+    pub fn new(connections: Places, requests: Places) -> Doors {
+        Doors { connections: Door::new(connections), requests: Door::new(requests), away: Door::new(Doors::AWAY) }
+    }
 }
 
 /// The socket could not be had.
@@ -177,8 +188,10 @@ impl<H: Host> Listener<H> {
                         tracing::warn!(%client, why, "refused a connection: as many as allowed are open");
                     }
                     // What is not encrypted means nothing to who speaks TLS.
-                    if acceptor.is_none() {
-                        tasks.spawn(turn_away(stream, limits));
+                    if acceptor.is_none()
+                        && let Ok(told) = self.doors.away.enter(client.ip())
+                    {
+                        tasks.spawn(turn_away(stream, limits, told));
                     }
                     continue;
                 }
@@ -233,8 +246,9 @@ async fn speaks_tls(stream: &TcpStream, limits: &Limits) -> io::Result<bool> {
     Ok(first == [HANDSHAKE])
 }
 
-async fn turn_away(mut stream: TcpStream, limits: Limits) {
+async fn turn_away(mut stream: TcpStream, limits: Limits, told: Entered) {
     let _ = timeout(Duration::from_secs(1), wire::turn_away(&mut stream, &limits)).await; // it may have left
+    drop((stream, told)); // in this order: the place is its file's
 }
 
 /// A client's connection to one service, or to the websites; or another gateway's.

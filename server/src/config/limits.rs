@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use door::{Door, Places};
+use door::Places;
 use http::Doors;
 
 #[derive(Args, Clone, Debug, Default)]
@@ -47,6 +47,7 @@ pub struct LimitFile {
 pub struct LimitSettings {
     pub connections: Places,
     pub requests: Places,
+    console: Places,
     idle: Duration,
     smb_idle: Duration,
     stall: Duration,
@@ -79,6 +80,7 @@ impl LimitSettings {
                 flags.requests_per_address_max.or(file.requests_per_address_max),
                 4096,
             )?,
+            console: Places { all: 512, per_address: 256 },
             idle: seconds("idle-timeout", flags.idle_timeout.or(file.idle_timeout), 120)?,
             smb_idle: seconds("smb-idle-timeout", flags.smb_idle_timeout.or(file.smb_idle_timeout), 900)?,
             stall: seconds("stall-timeout", flags.stall_timeout.or(file.stall_timeout), 60)?,
@@ -87,13 +89,18 @@ impl LimitSettings {
 
     /// For whoever comes from outside.
     pub fn doors(&self) -> Doors {
-        Doors { connections: Door::new(self.connections), requests: Door::new(self.requests) }
+        Doors::new(self.connections, self.requests)
     }
 
     /// For other gateways: each speaks for many clients, which were counted where they came in.
     pub fn doors_of_peers(&self) -> Doors {
-        let alike = |places: Places| Door::new(Places { per_address: places.all, ..places });
-        Doors { connections: alike(self.connections), requests: alike(self.requests) }
+        let alike = |places: Places| Places { per_address: places.all, ..places };
+        Doors::new(alike(self.connections), alike(self.requests))
+    }
+
+    /// The console has doors of its own: whoever fills those of the services does not keep its people, or a monitor, out.
+    pub fn doors_of_console(&self) -> Doors {
+        Doors::new(self.console, self.console)
     }
 
     pub fn of_http(&self) -> http::wire::Limits {
@@ -104,27 +111,72 @@ impl LimitSettings {
         smb::connection::Limits { idle: self.smb_idle, stall: self.stall }
     }
 
-    /// Every connection is a file to the operating system: as many as are allowed are asked for, and no more promised than are given.
-    pub fn claim_files(&mut self) {
+    /// Every connection is a file to the operating system: all that it gives are taken, and no more promised than that. `has_peers`: other
+    /// gateways come in by doors like those of the clients.
+    pub fn claim_files(&mut self, has_peers: bool) {
         use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-        /// What the program itself opens: the store, listeners, copies from outside.
-        const OWN_FILES: usize = 1024;
         let limit = getrlimit(Resource::Nofile);
-        let wanted = (self.connections.all + OWN_FILES) as u64;
-        let to_be_had = limit.maximum.unwrap_or(u64::MAX).min(wanted);
-        let mut given = limit.current.unwrap_or(u64::MAX);
-        if given < to_be_had {
-            let asked = Rlimit { current: Some(to_be_had), maximum: limit.maximum };
-            given = if setrlimit(Resource::Nofile, asked).is_ok() { to_be_had } else { given };
+        let asked = Rlimit { current: limit.maximum, maximum: limit.maximum };
+        let is_given = setrlimit(Resource::Nofile, asked).is_ok();
+        let files = if is_given { limit.maximum } else { limit.current };
+        let files = files.and_then(|files| usize::try_from(files).ok()).unwrap_or(usize::MAX);
+        if self.fit(files, has_peers) {
+            let connections = self.connections.all;
+            tracing::warn!(files, connections, "the operating system gives fewer files than connections are allowed");
         }
-        if given < wanted {
-            let left = usize::try_from(given).unwrap_or(usize::MAX).saturating_sub(OWN_FILES).max(64);
-            tracing::warn!(
-                files = given,
-                connections = left,
-                "the operating system gives fewer files than connections are allowed"
-            );
-            self.connections = Places { all: left, per_address: self.connections.per_address.min(left) };
+    }
+
+    /// Allows no more connections than there are files for, beside those of the program itself; whether that is fewer than were allowed.
+    fn fit(&mut self, files: usize, has_peers: bool) -> bool {
+        let alike = if has_peers { 2 } else { 1 };
+        let told = Doors::AWAY.all * (alike + 1);
+        let left = files.saturating_sub(OWN_FILES + told);
+        if self.connections.all.saturating_mul(alike).saturating_add(self.console.all) <= left {
+            return false;
+        }
+        let at_most = |places: Places, all: usize| {
+            let all = places.all.min(all);
+            Places { all, per_address: places.per_address.min(all) }
+        };
+        // What a server is of use with.
+        self.console = at_most(self.console, (left / 8).max(32));
+        self.connections = at_most(self.connections, (left.saturating_sub(self.console.all) / alike).max(64));
+        true
+    }
+}
+
+/// What the program itself opens: the store, which has 512 for reading and others while it writes tables and journals, listeners, copies from
+/// outside. Without a file for its next journal the store would stop, so nobody at a door may have one of these.
+const OWN_FILES: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_that_there_are_files_for() {
+        for (files, has_peers, allowed, connections, console) in [
+            (usize::MAX, false, (10_000, 5000), (10_000, 5000), 512),
+            (1024 + 128 + 512 + 10_000, false, (10_000, 5000), (10_000, 5000), 512),
+            (1024 + 128 + 512 + 9999, false, (10_000, 5000), (9999, 5000), 512),
+            (1024 + 128 + 512 + 10_000, true, (10_000, 5000), (4968, 4968), 512),
+            (4096, false, (10_000, 5000), (2576, 2576), 368),
+            (4096, false, (100, 50), (100, 50), 512),
+            (1024, false, (10_000, 5000), (64, 64), 32),
+            (0, true, (10_000, 5000), (64, 64), 32),
+            (0, false, (4, 2), (4, 2), 32),
+        ] {
+            let flags = LimitFlags {
+                connections_max: Some(allowed.0),
+                connections_per_address_max: Some(allowed.1),
+                ..LimitFlags::default()
+            };
+            let mut limits = LimitSettings::merge(&flags, LimitFile::default()).expect("right");
+            limits.fit(files, has_peers);
+            let found = (limits.connections.all, limits.connections.per_address);
+            assert_eq!((found, limits.console.all), (connections, console), "{files} files");
+            let doors = limits.connections.all * (1 + usize::from(has_peers)) + limits.console.all;
+            assert!(files < 2048 || doors + 128 + OWN_FILES <= files, "{files} files");
         }
     }
 }
