@@ -3,6 +3,7 @@ error or is let go, and everybody else is served meanwhile."""
 
 import os
 import socket
+import ssl
 import struct
 import threading
 import time
@@ -99,6 +100,30 @@ def test_an_answer_that_nobody_takes(server):
         time.sleep(STALL + 3)
         assert len(everything(one)) < len(body), "what was under way when it was let go, and no more"
     assert is_served(server)
+
+
+def test_answers_that_nobody_takes_over_tls(start, certificate):
+    """TLS takes answers into memory of its own, so that writing them goes well for a while: many small ones as well as one."""
+    server = start("--stall-timeout", STALL, tls=certificate)
+    trusting = ssl.create_default_context()
+    trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+    before, clients = sockets_of(server), []
+    for _ in range(4):
+        one = socket.socket()
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        one.settimeout(2)
+        one.connect(("127.0.0.1", server.port))
+        clients.append(trusting.wrap_socket(one))
+        try:
+            clients[-1].sendall(b"GET /devstoreaccount1/x HTTP/1.1\r\nHost: a\r\n\r\n" * 60_000)
+        except OSError:
+            pass  # nobody takes more of it
+    begun = time.monotonic()
+    while sockets_of(server) > before and time.monotonic() - begun < 3 * STALL:
+        time.sleep(0.2)
+    assert sockets_of(server) <= before
+    for one in clients:
+        one.close()
 
 
 def test_a_handshake_that_stops(start, certificate):

@@ -244,7 +244,7 @@ async fn write<T: Transport>(
         ResponseBody::Bytes(bytes) if bytes.len() <= JOINED_BYTES_MAX => out.extend_from_slice(&bytes),
         ResponseBody::Bytes(bytes) => {
             send(transport, [out, &bytes], &mut pace).await?;
-            return transport.flush().await;
+            return flush(transport, &mut pace).await;
         }
         ResponseBody::Content { first, mut pieces, bytes } => {
             let damaged = |fault: engine::Fault| {
@@ -274,11 +274,17 @@ async fn write<T: Transport>(
             if left > 0 {
                 return Err(io::Error::other("less content than promised"));
             }
-            return transport.flush().await;
+            return flush(transport, &mut pace).await;
         }
     }
     send(transport, [out, &[]], &mut pace).await?;
-    transport.flush().await
+    flush(transport, &mut pace).await
+}
+
+/// TLS takes what it is given before anybody reads it: only now it is seen whether somebody does.
+async fn flush<T: Transport>(transport: &mut T, pace: &mut Pace) -> io::Result<()> {
+    let flushed = pace.wait(async { transport.flush().await.map(|()| 0) }).await;
+    flushed.ok_or_else(|| io::Error::from(io::ErrorKind::TimedOut))?.map(drop)
 }
 
 /// Writes all of both, at the pace of whoever reads it.
@@ -311,7 +317,7 @@ const SILENCE: Duration = Duration::from_secs(1);
 async fn hear_out<T: Transport>(transport: &mut T, owed: u64, limits: &Limits) -> io::Result<()> {
     let mut owed = owed.min(limits.unwanted_bytes_max);
     if !dropped(transport, &mut owed, Pace::of_write(SILENCE.min(limits.stall))).await {
-        transport.shutdown().await?;
+        timeout(limits.stall, transport.shutdown()).await??;
         dropped(transport, &mut owed, Pace::of_write(limits.stall)).await;
     }
     Ok(())
@@ -333,7 +339,7 @@ async fn dropped<T: Transport>(transport: &mut T, owed: &mut u64, mut pace: Pace
 
 /// Says goodbye and lets the client read the answer: closing with unread bytes would reset the connection under it.
 async fn close<T: Transport>(transport: &mut T, limits: &Limits) -> io::Result<()> {
-    transport.shutdown().await?;
+    timeout(limits.stall, transport.shutdown()).await??;
     let mut dropped = BytesMut::with_capacity(READ_BYTES_FIRST);
     let mut left = limits.drain_bytes_max * 4;
     let lingering = async {
@@ -379,6 +385,8 @@ const BUSY_ANSWER: &[u8] =
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
     use super::*;
 
     /// Answers with the path; `/panic` panics, `/body` reads the body first.
@@ -467,6 +475,53 @@ mod tests {
             assert_eq!(sent, is_sent, "{content_length}: {bytes}");
             assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("Connection: close"), "{answer}");
             assert!(seconds.contains(&took), "{content_length}: {bytes} in {took} s");
+        }
+    }
+
+    /// A client that sends and reads nothing, behind TLS: what is written is taken, and stays where it is.
+    struct Unread {
+        sent: &'static [u8],
+        /// Until it is closed.
+        flushes: bool,
+    }
+
+    impl AsyncRead for Unread {
+        fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+            let bytes = self.sent.len().min(buffer.remaining());
+            buffer.put_slice(&self.sent[..bytes]);
+            self.sent = &self.sent[bytes..];
+            if bytes == 0 { Poll::Pending } else { Poll::Ready(Ok(())) }
+        }
+    }
+
+    impl AsyncWrite for Unread {
+        fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+            Poll::Ready(Ok(bytes.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            if self.flushes { Poll::Ready(Ok(())) } else { Poll::Pending }
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn answers_that_nobody_takes() {
+        let (_drain, draining) = watch::channel(false);
+        let limits = Limits::default();
+        for (sent, flushes) in [
+            (&b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n"[..], false),
+            (b"GET /a HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", true),
+            (b"nonsense\r\n\r\n", false),
+            (b"nonsense\r\n\r\n", true),
+        ] {
+            let begun = Instant::now();
+            let served = serve(&mut Unread { sent, flushes }, &Echo, &limits, draining.clone()).await;
+            assert_eq!(served.map_err(|error| error.kind()), Err(io::ErrorKind::TimedOut));
+            assert!(begun.elapsed() < limits.stall + Duration::from_secs(1));
         }
     }
 
