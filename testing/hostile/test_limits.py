@@ -196,6 +196,20 @@ def test_bodies_that_are_too_much(server, service, target, length, headers):
     assert (status(said), code(said)) == (413, "RequestBodyTooLarge")
 
 
+@pytest.mark.parametrize("sent", [
+    b"1;" + b"e" * 3000 + b"\r\nx\r\n",
+    b"0\r\n" + b"t: v\r\n" * 20_000,
+    b"5 \r\nhello\r\n0\r\n\r\n",
+    b"0\r\nno trailer\r\n\r\n",
+], ids=["extensions", "trailers", "a blank", "no trailer"])
+def test_chunks_that_are_none(server, sent):
+    request = signed("PUT", "/box/chunked", headers=PUT | {"Content-Length": ""}, close=False)
+    request = request.replace(b"Content-Length: \r\n", b"Transfer-Encoding: chunked\r\n")
+    said = ask(server.port, request + (sent * 4 if sent.startswith(b"1;") else sent) + request)
+    assert status(said) == 400 and said.count(b"HTTP/1.1 ") == 1, "what follows is not looked at"
+    assert status(ask(server.port, signed("GET", "/box/chunked"))) == 404, "nothing of it was stored"
+
+
 # --- number --------------------------------------------------------------------------------------------------------
 
 def listed(server, source, service="blob"):

@@ -46,8 +46,10 @@ impl fmt::Display for BodyError {
 
 impl std::error::Error for BodyError {}
 
-/// The longest chunk-size line or trailer section.
+/// The longest line between chunks, or behind them.
 const CHUNK_LINE_BYTES_MAX: usize = 4096;
+/// What nobody reads, in all: extensions of chunks, and trailers. Every chunk has content besides, and that has a limit.
+const UNREAD_BYTES_MAX: usize = 8 * 1024;
 /// How much is read from the socket at once. A body needs this much memory, whatever its length.
 const READ_BYTES: usize = 256 * 1024;
 
@@ -62,6 +64,8 @@ pub struct Body<'a> {
     /// Bytes the operation takes at most; set once it is known.
     pub bytes_max: u64,
     taken: u64,
+    /// How much of `UNREAD_BYTES_MAX` has come.
+    unread: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -99,6 +103,7 @@ impl<'a> Body<'a> {
             pace: Pace::of_write(stall),
             bytes_max: 0,
             taken: 0,
+            unread: 0,
         }
     }
 
@@ -200,15 +205,18 @@ impl<'a> Body<'a> {
                 }
                 State::ChunkSize => {
                     let line = self.line().await?;
-                    let digits = line.split(|b| *b == b';').next().unwrap_or_default().trim_ascii();
-                    let right = !digits.is_empty() && digits.len() <= 15 && digits.iter().all(u8::is_ascii_hexdigit);
-                    let text = std::str::from_utf8(digits).unwrap_or_default();
-                    let size = u64::from_str_radix(text, 16).ok().filter(|_| right).ok_or(BodyError::MalformedChunk)?;
+                    let (size, extensions) = chunk_size(&line).ok_or(BodyError::MalformedChunk)?;
+                    self.skip(extensions)?;
                     self.state = if size == 0 { State::Trailers } else { State::InChunk(size) };
                 }
                 State::Trailers => {
-                    if self.line().await?.is_empty() {
+                    let line = self.line().await?;
+                    if line.is_empty() {
                         self.state = State::Done;
+                    } else if is_trailer(&line) {
+                        self.skip(line.len())?;
+                    } else {
+                        return Err(BodyError::MalformedChunk);
                     }
                 }
             }
@@ -235,11 +243,18 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// The next line without its end.
+    /// So many more bytes mean nothing to us.
+    fn skip(&mut self, bytes: usize) -> Result<(), BodyError> {
+        self.unread += bytes;
+        if self.unread > UNREAD_BYTES_MAX { Err(BodyError::MalformedChunk) } else { Ok(()) }
+    }
+
+    /// The next line without its end. It is no content, and earns no time.
     async fn line(&mut self) -> Result<Bytes, BodyError> {
         loop {
             if let Some(at) = self.buffer.iter().position(|b| *b == b'\n') {
                 let mut line = self.buffer.split_to(at + 1);
+                self.pace.forget(line.len());
                 line.truncate(at);
                 if line.last() != Some(&b'\r') {
                     return Err(BodyError::MalformedChunk);
@@ -253,6 +268,26 @@ impl<'a> Body<'a> {
             self.fill(CHUNK_LINE_BYTES_MAX).await?;
         }
     }
+}
+
+/// The size of a chunk, and how much stands behind it. Nothing but digits: what another reader on the way may take for another size is none.
+fn chunk_size(line: &[u8]) -> Option<(u64, usize)> {
+    let digits = line.iter().position(|b| *b == b';').unwrap_or(line.len());
+    let (size, extensions) = line.split_at(digits);
+    let right = (1..=15).contains(&size.len()) && size.iter().all(u8::is_ascii_hexdigit) && is_text(extensions);
+    let size = std::str::from_utf8(size).ok().filter(|_| right)?;
+    Some((u64::from_str_radix(size, 16).ok()?, extensions.len()))
+}
+
+/// A name and a value, as a header is.
+fn is_trailer(line: &[u8]) -> bool {
+    let is_token = |b: &u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(b);
+    let name = line.iter().position(|b| *b == b':').filter(|colon| *colon > 0);
+    name.is_some_and(|colon| line[..colon].iter().all(is_token) && is_text(&line[colon..]))
+}
+
+fn is_text(bytes: &[u8]) -> bool {
+    bytes.iter().all(|b| !b.is_ascii_control() || *b == b'\t')
 }
 
 #[cfg(test)]
@@ -297,6 +332,17 @@ mod tests {
             (chunked, "-5\r\nhello\r\n", Err("MalformedChunk"), "hello\r\n"),
             (chunked, "5\nhello\r\n", Err("MalformedChunk"), "hello\r\n"),
             (chunked, "\r\n", Err("MalformedChunk"), ""),
+            (chunked, "05;a=\"b\";c\r\nhello\r\n00\r\nA:\r\nB-c: d\te\r\n\r\nGET", Ok("hello"), "GET"),
+            // What others on the way may read differently.
+            (chunked, "5\r\r\nhello\r\n", Err("MalformedChunk"), "hello\r\n"),
+            (chunked, " 5\r\nhello\r\n", Err("MalformedChunk"), "hello\r\n"),
+            (chunked, "5 \r\nhello\r\n", Err("MalformedChunk"), "hello\r\n"),
+            (chunked, "5;a\0\r\nhello\r\n", Err("MalformedChunk"), "hello\r\n"),
+            (chunked, "5;a\rb\r\nhello\r\n", Err("MalformedChunk"), "hello\r\n"),
+            (chunked, "0\r\nnonsense\r\n\r\n", Err("MalformedChunk"), "\r\n"),
+            (chunked, "0\r\n: a\r\n\r\n", Err("MalformedChunk"), "\r\n"),
+            (chunked, "0\r\na b: c\r\n\r\n", Err("MalformedChunk"), "\r\n"),
+            (chunked, "0\r\na: b\rc\r\n\r\n", Err("MalformedChunk"), "\r\n"),
             (chunked, "ffffffffffffffff\r\n", Err("MalformedChunk"), ""),
             (chunked, "5\r\nhel", Err("CutShort"), ""),
             (chunked, "5\r\nhello\r\n", Err("CutShort"), ""),
@@ -312,5 +358,36 @@ mod tests {
         assert!(said.is_err_and(|error| error.starts_with("TooLarge")), "before a byte of it came");
         let long = format!("7d0\r\n{}", "x".repeat(2000));
         assert!(read(chunked, &long, 64).await.0.is_err_and(|error| error.starts_with("TooLarge")));
+    }
+
+    #[tokio::test]
+    async fn what_nobody_reads_has_an_end() {
+        let extended = format!("1;{}\r\nx\r\n", "e".repeat(1000));
+        let trailer = format!("t: {}\r\n", "v".repeat(1000));
+        for (chunks, trailers, right) in [(8, 0, true), (9, 0, false), (0, 8, true), (0, 9, false), (4, 5, false)] {
+            let sent = format!("{}0\r\n{}\r\n", extended.repeat(chunks), trailer.repeat(trailers));
+            let (result, _) = read(BodyKind::Chunked, &sent, 64).await;
+            let expected = if right { Ok("x".repeat(chunks)) } else { Err("MalformedChunk".to_owned()) };
+            assert_eq!(result, expected, "{chunks} chunks, {trailers} trailers");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn lines_between_chunks_earn_no_time() {
+        let (mut client, mut server) = tokio::io::duplex(1 << 16);
+        let dripping = tokio::spawn(async move {
+            client.write_all(b"0\r\n").await.expect("a pipe");
+            while client.write_all(b"a: b\r\n").await.is_ok() {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        });
+        let mut buffer = BytesMut::new();
+        let mut body = Body::new(&mut server, &mut buffer, BodyKind::Chunked, false, Duration::from_secs(5));
+        body.bytes_max = 1000;
+        let begun = tokio::time::Instant::now();
+        assert!(matches!(body.next(10).await, Err(BodyError::Stalled)));
+        assert!(begun.elapsed() < Duration::from_secs(7), "{:?}", begun.elapsed());
+        drop(server);
+        dripping.await.expect("it ends");
     }
 }

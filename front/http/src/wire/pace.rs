@@ -32,6 +32,11 @@ impl Pace {
         Pace { seconds_per_mib: READ_SECONDS_PER_MIB, ..Pace::of_write(stall) }
     }
 
+    /// So many of the bytes that moved were worth nothing.
+    pub fn forget(&mut self, bytes: usize) {
+        self.moved_bytes = self.moved_bytes.saturating_sub(bytes as u64);
+    }
+
     /// How long the next bytes may take.
     fn patience(&self) -> Duration {
         let earned = (u128::from(self.moved_bytes) * u128::from(self.seconds_per_mib) * 1_000_000) >> 20;
