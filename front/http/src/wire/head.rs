@@ -62,6 +62,15 @@ impl Head {
             Err(_) => return Err(HeadError::Malformed),
         };
         let start = bytes.as_ptr() as usize;
+        // Others on the way may see no end of a line where there is a line feed alone. Every line ends before a name, or at the end.
+        let is_ended = |name: &str| bytes[..name.as_ptr() as usize - start].ends_with(b"\r\n");
+        let begins_at = request.method.map_or(0, |method| method.as_ptr() as usize - start);
+        if begins_at > 0
+            || !bytes[..length].ends_with(b"\r\n\r\n")
+            || !request.headers.iter().all(|header| is_ended(header.name))
+        {
+            return Err(HeadError::Malformed);
+        }
         let place = |part: &[u8]| {
             let at = part.as_ptr() as usize - start;
             at..at + part.len()
@@ -268,6 +277,18 @@ mod tests {
             ("PUT / HTTP/1.0\nTransfer-Encoding: chunked\n\n", HeadError::UnsupportedTransferEncoding),
         ] {
             assert_eq!(parse(text).map(|_| ()), Err(expected), "{text}");
+        }
+        for text in [
+            "GET / HTTP/1.1\nHost: a\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a\r\n\n",
+            "GET / HTTP/1.1\r\nHost: a\n\n",
+            "GET / HTTP/1.1\r\nHost: a\nb: c\r\n\r\n",
+            "GET / HTTP/1.0\n\r\n",
+            "GET / HTTP/1.0\r\n\n",
+            "\nGET / HTTP/1.1\r\nHost: a\r\n\r\n",
+        ] {
+            assert_eq!(Head::parse(text.as_bytes()).map(|_| ()), Err(HeadError::Malformed), "{text:?}");
         }
         assert_eq!(Head::parse(b"GET / HTTP/1.1\r\nHost: \xff\r\n\r\n").map(|_| ()), Err(HeadError::NotText));
         let many = format!("GET / HTTP/1.1\nHost: a\n{}\n", "a: b\n".repeat(HEADERS_MAX));
