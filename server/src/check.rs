@@ -59,9 +59,24 @@ fn look(data: &Path, scratch: &Path, told: &mut Told) -> Result<String, String> 
     let Some(inspection) = opened else { return Ok(String::new()) };
     let rows = Rows(&inspection);
     let mut telling = Telling { told, records: Some(&rows) };
-    let seen = inspection.verify(&mut telling).map_err(|fault| fault.to_string())?;
-    let counted = audit::run(&rows, &mut telling).map_err(|fault| fault.to_string())?;
-    Ok(summary(&seen, &counted))
+    let seen = inspection.verify(&mut telling);
+    let seen = part(seen, telling.told)?;
+    let counted = audit::run(&rows, &mut telling);
+    let counted = part(counted, telling.told)?;
+    Ok(seen.zip(counted).map(|(seen, counted)| summary(&seen, &counted)).unwrap_or_default())
+}
+
+/// What a part of the looking came to; `None` if damage ended it. Where something is damaged, what cannot be read is damage, too: it is told,
+/// and the other parts are looked at all the same. Where nothing is, the disk or the program failed.
+fn part<T>(looked: Result<T, Fault>, told: &mut Told) -> Result<Option<T>, String> {
+    match looked {
+        Ok(found) => Ok(Some(found)),
+        Err(fault) if told.found > 0 || matches!(fault, Fault::Corrupt { .. }) => {
+            told.tell(&format!("not everything could be looked at: {fault}"));
+            Ok(None)
+        }
+        Err(fault) => Err(fault.to_string()),
+    }
 }
 
 fn summary(seen: &Seen, counted: &Counted) -> String {
