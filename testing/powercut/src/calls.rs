@@ -31,6 +31,8 @@ pub enum Call {
     Name,
     /// Of a file or a directory.
     Sync,
+    /// A file opened, to whatever end, or made.
+    Open,
 }
 
 /// Which calls fail, and how.
@@ -333,7 +335,8 @@ impl Filesystem for Face {
 
     fn open(&self, _: &Request, inode: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let mut state = self.state();
-        let allowed = if is_for_writing(flags) { state.judge(Call::Name) } else { Ok(()) };
+        let allowed = state.judge(Call::Open);
+        let allowed = if is_for_writing(flags) { allowed.and_then(|()| state.judge(Call::Name)) } else { allowed };
         let opened = allowed.and_then(|()| open(&state.path(inode)?, flags, false).map_err(errno));
         match opened {
             Ok(file) => reply.opened(state.keep(file), FopenFlags::FOPEN_DIRECT_IO),
@@ -343,7 +346,7 @@ impl Filesystem for Face {
 
     fn create(&self, _: &Request, parent: INodeNo, name: &OsStr, _: u32, _: u32, flags: i32, reply: ReplyCreate) {
         let mut state = self.state();
-        let made = state.judge(Call::Name).and_then(|()| {
+        let made = state.judge(Call::Open).and_then(|()| state.judge(Call::Name)).and_then(|()| {
             let path = state.below(parent, name)?;
             let file = open(&path, OpenFlags(flags), true).map_err(errno)?;
             Ok((state.look(path)?, state.keep(file)))

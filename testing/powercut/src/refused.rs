@@ -1,5 +1,5 @@
-//! Calls of the program that fail, one or all from some moment on: no space, unreadable files, failed syncs, a file system that has
-//! become read-only.
+//! Calls of the program that fail, one or all from some moment on: no space, no file descriptors, unreadable files, failed
+//! syncs, a file system that has become read-only.
 //!
 //! 1. A change that was not made is answered with a 5xx, and nothing acknowledged is lost: not while calls fail, not when they
 //!    succeed again, not after the program is started again.
@@ -36,19 +36,21 @@ pub struct Case {
 
 const CHANGES: &[Call] = &[Call::Write, Call::Allocate, Call::Name];
 
-pub const CASES: [Case; 7] = [
+pub const CASES: [Case; 9] = [
     Case { name: "no space, once", calls: CHANGES, errno: libc::ENOSPC, once: true },
     Case { name: "no space", calls: CHANGES, errno: libc::ENOSPC, once: false },
     Case { name: "unreadable, once", calls: &[Call::Read], errno: libc::EIO, once: true },
     Case { name: "unreadable", calls: &[Call::Read], errno: libc::EIO, once: false },
     Case { name: "a failed sync", calls: &[Call::Sync], errno: libc::EIO, once: true },
     Case { name: "failed syncs", calls: &[Call::Sync], errno: libc::EIO, once: false },
+    Case { name: "no files, once", calls: &[Call::Open], errno: libc::EMFILE, once: true },
+    Case { name: "no files", calls: &[Call::Open], errno: libc::EMFILE, once: false },
     Case { name: "read-only", calls: CHANGES, errno: libc::EROFS, once: false },
 ];
 
 impl Case {
     fn fails_reads(&self) -> bool {
-        self.calls.contains(&Call::Read)
+        self.calls.iter().any(|call| matches!(call, Call::Read | Call::Open))
     }
 
     fn fails_syncs(&self) -> bool {
