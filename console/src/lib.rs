@@ -24,7 +24,7 @@ use std::sync::{Arc, OnceLock};
 use contract::Service;
 use door::Door;
 use http::wire::{Body, Connection, Head, HeadError, Response};
-use http::{App, Host};
+use http::{App, Doors, Host};
 
 pub use counts::Watch;
 pub use health::Program;
@@ -84,8 +84,8 @@ impl Host for ConsoleHost {
         "console"
     }
 
-    fn receive(&self, client: IpAddr, tls: bool, requests: Arc<Door>) -> Guest {
-        Guest { console: self.0.clone(), client, tls, requests: Some(requests) }
+    fn receive(&self, client: IpAddr, tls: bool, doors: &Doors) -> Guest {
+        Guest { console: self.0.clone(), client, tls, requests: Some(doors.requests.clone()) }
     }
 }
 

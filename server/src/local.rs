@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contract::Service;
-use door::Places;
+use door::{Door, Places};
 use http::account::Account;
 use http::{App, Doors, Listener, Served};
 use tokio::sync::watch;
@@ -35,7 +35,7 @@ impl Local {
         let app = Arc::new(App::new(storage.shell(), vec![account.clone()]));
         let (drain, draining) = watch::channel(false);
         let places = Places { all: 1024, per_address: 1024 };
-        let doors = Doors::new(places, places);
+        let doors = Doors::new(places, places, Door::new(Places { all: usize::MAX, per_address: usize::MAX }));
         let limits = http::wire::Limits::new(Duration::from_secs(60), Duration::from_secs(60));
         let (mut ports, mut running) = ([0; 4], Vec::new());
         for (port, service) in ports.iter_mut().zip([Service::Blob, Service::Queue, Service::Table, Service::File]) {

@@ -292,6 +292,38 @@ def test_a_storm_takes_no_files(start):
     assert most[0] <= others + connections + told + 2, "those who wait in the kernel are not the program's yet"
 
 
+def test_answers_that_are_held(start):
+    """Listings that nobody reads are held whole, and there is room for so many; others are served, and content is."""
+    server = start("--buffered-mib-max", 128, "--stall-timeout", STALL)
+    assert status(ask(server.port, signed("PUT", "/box?restype=container"))) == 201
+    names = [f"{'n' * 900}-{n}" for n in range(1500)]
+    with connect(server.port) as one:
+        for name in names:
+            one.sendall(signed("PUT", f"/box/{name}", headers=PUT | {"x-ms-meta-m": "v" * 4000}, close=False))
+            assert one.recv(65536).startswith(b"HTTP/1.1 201")
+    listing = "/box?comp=list&include=metadata&restype=container"
+    whole = len(ask(server.port, signed("GET", listing)))
+    assert whole > 6 << 20
+    greedy = []
+    for _ in range((64 << 20) // whole + 4):
+        one = socket.socket()
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        one.bind(("127.0.0.3", 0))
+        one.connect(("127.0.0.1", server.port))
+        one.sendall(signed("GET", listing))
+        greedy.append(one)
+    busy, begun = b"", time.monotonic()
+    while status(busy) != 503 and time.monotonic() - begun < STALL - 1:
+        busy = ask(server.port, signed("GET", listing), "127.0.0.3")
+    assert (status(busy), code(busy)) == (503, "ServerBusy") and b"Retry-After: 1" in busy
+    assert status(ask(server.port, signed("GET", f"/box/{names[0]}"), "127.0.0.3")) == 200
+    assert status(ask(server.port, signed("GET", listing), "127.0.0.2")) == 200, "others have room"
+    for one in greedy:
+        one.close()
+    time.sleep(0.5)
+    assert status(ask(server.port, signed("GET", listing), "127.0.0.3")) == 200, "room is given back"
+
+
 def test_requests_under_way(start):
     server = start("--requests-max", 2, "--requests-per-address-max", 1)
     assert status(ask(server.port, signed("PUT", "/box?restype=container"))) == 201

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use contract::Service;
 use contract::names::ShareName;
-use door::Places;
+use door::{Door, Places};
 use engine::GroupId;
 use env::{ScriptedClock, SystemIds, Timestamp};
 use http::account::Account;
@@ -61,7 +61,8 @@ impl Cluster {
         world.app.join_peers().await.expect("joined");
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let places = Places { all: 100, per_address: 100 };
-        let (doors, limits) = (Doors::new(places, places), Limits::default());
+        let (doors, limits) =
+            (Doors::new(places, places, Door::new(Places { all: 1 << 30, per_address: 1 << 30 })), Limits::default());
         let listener = Listener::bind(Served::Peers, any, None, world.app.clone(), doors, limits);
         let listener = listener.await.expect("a port");
         let peer = listener.address().expect("bound");

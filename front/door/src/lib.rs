@@ -1,4 +1,4 @@
-//! How many may be inside at once: connections, or requests under way; in all, and from one address.
+//! How many may be inside at once: connections, requests under way, or bytes that are held for somebody; in all, and from one address.
 //!
 //! Every front end has the same doors, so that what one protocol lets in counts for the others. A place is given back when what
 //! holds it is dropped, however that comes about.
@@ -44,6 +44,7 @@ pub struct Full {
 pub struct Entered {
     door: Arc<Door>,
     address: IpAddr,
+    places: usize,
 }
 
 impl Door {
@@ -52,19 +53,29 @@ impl Door {
     }
 
     pub fn enter(self: &Arc<Self>, client: IpAddr) -> Result<Entered, Full> {
+        self.enter_as(1, client)
+    }
+
+    /// As many as `places` at once: all of them, or nobody.
+    pub fn enter_as(self: &Arc<Self>, places: usize, client: IpAddr) -> Result<Entered, Full> {
         let address = counted_as(client);
+        self.take(places, address)?;
+        Ok(Entered { door: self.clone(), address, places })
+    }
+
+    fn take(&self, places: usize, address: IpAddr) -> Result<(), Full> {
         let mut inside = self.inside();
         let from_there = inside.by_address.get(&address).copied().unwrap_or(0);
-        let for_address = from_there >= self.places.per_address;
-        if for_address || inside.all >= self.places.all {
+        let for_address = places > self.places.per_address.saturating_sub(from_there);
+        if for_address || places > self.places.all.saturating_sub(inside.all) {
             let is_news = !std::mem::replace(&mut inside.turned_away, true);
             inside.turned_away_in_all += 1;
             return Err(Full { for_address, is_news });
         }
         inside.turned_away = false;
-        inside.all += 1;
-        inside.by_address.insert(address, from_there + 1);
-        Ok(Entered { door: self.clone(), address })
+        inside.all += places;
+        inside.by_address.insert(address, from_there + places);
+        Ok(())
     }
 
     /// How many are inside, and how many were turned away since the start.
@@ -78,12 +89,21 @@ impl Door {
     }
 }
 
+impl Entered {
+    /// Takes so many places more.
+    pub fn grow(&mut self, places: usize) -> Result<(), Full> {
+        self.door.take(places, self.address)?;
+        self.places += places;
+        Ok(())
+    }
+}
+
 impl Drop for Entered {
     fn drop(&mut self) {
         let mut inside = self.door.inside();
-        inside.all -= 1;
+        inside.all -= self.places;
         let Entry::Occupied(mut count) = inside.by_address.entry(self.address) else { return };
-        *count.get_mut() -= 1;
+        *count.get_mut() -= self.places;
         if *count.get() == 0 {
             count.remove();
         }
@@ -121,6 +141,24 @@ mod tests {
         let fourth = door.enter(elsewhere).expect("a place that was given back");
         drop((second, third, fourth));
         assert!(door.inside().by_address.is_empty() && door.inside().all == 0, "nothing is remembered of who left");
+    }
+
+    #[test]
+    fn several_places_are_taken_at_once() {
+        let door = Door::new(Places { all: 10, per_address: 6 });
+        let (here, there) = (address("10.0.0.1"), address("10.0.0.2"));
+        let mut first = door.enter_as(4, here).expect("places");
+        assert_eq!(door.enter_as(3, here).err(), Some(Full { for_address: true, is_news: true }));
+        assert!(door.enter_as(7, there).is_err(), "more than an address may ever have");
+        first.grow(2).expect("places");
+        assert_eq!(first.grow(1), Err(Full { for_address: true, is_news: false }));
+        assert_eq!(door.enter_as(5, there).err(), Some(Full { for_address: false, is_news: false }));
+        let second = door.enter_as(4, there).expect("places");
+        assert_eq!(door.counts().0, 10);
+        drop(first);
+        assert_eq!(door.counts().0, 4);
+        drop(second);
+        assert!(door.inside().by_address.is_empty() && door.inside().all == 0, "all of them are given back");
     }
 
     #[test]

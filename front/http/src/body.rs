@@ -16,7 +16,11 @@ pub async fn receive(body: &mut Body<'_>) -> Result<Vec<u8>, Failure> {
     let mut received = Vec::new();
     loop {
         match body.next(64 * 1024).await {
-            Ok(Some(bytes)) => received.extend_from_slice(&bytes),
+            Ok(Some(bytes)) => {
+                let busy = |_| Refusal::from(ErrorCode::ServerBusy).header("Retry-After", "1");
+                body.hold(bytes.len()).map_err(busy)?;
+                received.extend_from_slice(&bytes);
+            }
             Ok(None) => return Ok(received),
             Err(error) => return Err(refused(&error).into()),
         }

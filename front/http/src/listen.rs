@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use contract::Service;
 use door::{Door, Entered, Places};
 use tokio::io::AsyncWriteExt;
@@ -17,7 +18,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::app::App;
 use crate::trace;
-use crate::wire::{self, Body, Connection, Head, HeadError, Limits, Response};
+use crate::wire::{self, Body, Connection, Head, HeadError, Limits, Response, ResponseBody};
 
 /// What a socket is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,8 +50,8 @@ pub trait Host: Send + Sync + 'static {
     /// As it stands in the log, and in the flag of its port.
     fn name(&self) -> &'static str;
 
-    /// A client has come in. `requests` bounds what is under way.
-    fn receive(&self, client: IpAddr, tls: bool, requests: Arc<Door>) -> Self::Guest;
+    /// A client has come in. `doors` bound what it may have under way.
+    fn receive(&self, client: IpAddr, tls: bool, doors: &Doors) -> Self::Guest;
 }
 
 /// One of the services, the websites, or what other gateways ask.
@@ -66,8 +67,9 @@ impl Host for Services {
         self.served.name()
     }
 
-    fn receive(&self, client: IpAddr, tls: bool, requests: Arc<Door>) -> ServiceConnection {
-        ServiceConnection { served: self.served, app: self.app.clone(), client, tls, requests: Some(requests) }
+    fn receive(&self, client: IpAddr, tls: bool, doors: &Doors) -> ServiceConnection {
+        let bounds = Some((doors.requests.clone(), doors.memory.clone()));
+        ServiceConnection { served: self.served, app: self.app.clone(), client, tls, bounds }
     }
 }
 
@@ -86,6 +88,8 @@ pub struct Doors {
     pub connections: Arc<Door>,
     /// Requests under way.
     pub requests: Arc<Door>,
+    /// Bytes of bodies and answers that are held whole; what is short is not counted.
+    pub memory: Arc<Door>,
     /// Those who are told that there is no place for them. Each has a file for as long as it listens, so they are counted, too.
     away: Arc<Door>,
 }
@@ -94,8 +98,9 @@ impl Doors {
     /// How many are told at once; whoever comes on top of them finds the connection closed.
     pub const AWAY: Places = Places { all: 64, per_address: 32 };
 
-    pub fn new(connections: Places, requests: Places) -> Doors {
-        Doors { connections: Door::new(connections), requests: Door::new(requests), away: Door::new(Doors::AWAY) }
+    pub fn new(connections: Places, requests: Places, memory: Arc<Door>) -> Doors {
+        let (connections, requests) = (Door::new(connections), Door::new(requests));
+        Doors { connections, requests, memory, away: Door::new(Doors::AWAY) }
     }
 }
 
@@ -196,7 +201,7 @@ impl<H: Host> Listener<H> {
                     continue;
                 }
             };
-            let connection = self.host.receive(client.ip(), acceptor.is_some(), self.doors.requests.clone());
+            let connection = self.host.receive(client.ip(), acceptor.is_some(), &self.doors);
             tasks.spawn(async move {
                 if let Err(error) = converse(stream, acceptor, &connection, &limits, draining).await {
                     tracing::debug!(%client, %error, "a connection ended");
@@ -257,17 +262,29 @@ pub struct ServiceConnection {
     app: Arc<App>,
     client: IpAddr,
     tls: bool,
-    /// What bounds the requests under way.
-    requests: Option<Arc<Door>>,
+    /// What bounds the requests under way, and the bytes that are held for them.
+    bounds: Option<(Arc<Door>, Arc<Door>)>,
+}
+
+/// Bodies and answers up to this size are not counted: every connection may have that much.
+const UNCOUNTED_BYTES_MAX: usize = 64 * 1024;
+
+/// An answer, and the room that it takes until it is sent.
+struct Held(Bytes, #[expect(dead_code, reason = "it is given back on drop")] Entered);
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
 }
 
 impl ServiceConnection {
     pub fn new(service: Service, app: Arc<App>, client: IpAddr, tls: bool) -> Self {
-        ServiceConnection { served: Served::Service(service), app, client, tls, requests: None }
+        ServiceConnection { served: Served::Service(service), app, client, tls, bounds: None }
     }
 
     pub fn to_websites(app: Arc<App>, client: IpAddr, tls: bool) -> Self {
-        ServiceConnection { served: Served::Websites, app, client, tls, requests: None }
+        ServiceConnection { served: Served::Websites, app, client, tls, bounds: None }
     }
 
     /// Whose words errors are in: a website's are those of the Blob service. Gateways pass on what is about shares.
@@ -290,10 +307,47 @@ impl ServiceConnection {
     }
 }
 
+impl ServiceConnection {
+    async fn answer_traced(&self, head: &Head, body: &mut Body<'_>) -> Response {
+        match self.app.tracer() {
+            Some(tracer) if self.served != Served::Issuer => {
+                let client = trace::Client { service: self.service(), address: self.client, tls: self.tls };
+                let shell = &self.app.shell;
+                let answering = self.answer_entered(head, body);
+                Box::pin(trace::follow(tracer, (&shell.clock, shell.ids.as_ref()), client, head, answering)).await
+            }
+            _ => self.answer_entered(head, body).await,
+        }
+    }
+
+    /// A long answer that is there as a whole stays for as long as its reader takes: there is room for it, or it is not given. What changed
+    /// something is answered in any case, because it was done.
+    fn within(&self, memory: &Arc<Door>, head: &Head, mut response: Response) -> Response {
+        let ResponseBody::Bytes(bytes) = &mut response.body else { return response };
+        if bytes.len() <= UNCOUNTED_BYTES_MAX {
+            return response;
+        }
+        match memory.enter_as(bytes.len(), self.client) {
+            Ok(held) => *bytes = Bytes::from_owner(Held(std::mem::take(bytes), held)),
+            Err(full) if head.method() == "GET" => {
+                let refusal = self.app.busy(self.service(), head);
+                if full.is_news {
+                    let request = refusal.request_id();
+                    tracing::warn!(request, client = %self.client, "refused an answer: as much as allowed is held for clients");
+                }
+                return refusal;
+            }
+            Err(_) => {}
+        }
+        response
+    }
+}
+
 impl Connection for ServiceConnection {
     async fn answer(&self, head: &Head, body: &mut Body<'_>) -> Response {
+        let Some((requests, memory)) = &self.bounds else { return self.answer_traced(head, body).await };
         // For as long as it takes to find the answer: whoever reads it slowly holds up nobody.
-        let _entered = match self.requests.as_ref().map(|door| door.enter(self.client)).transpose() {
+        let _entered = match requests.enter(self.client) {
             Ok(entered) => entered,
             Err(full) => {
                 let refusal = self.app.busy(self.service(), head);
@@ -304,15 +358,11 @@ impl Connection for ServiceConnection {
                 return refusal;
             }
         };
-        match self.app.tracer() {
-            Some(tracer) if self.served != Served::Issuer => {
-                let client = trace::Client { service: self.service(), address: self.client, tls: self.tls };
-                let shell = &self.app.shell;
-                let answering = self.answer_entered(head, body);
-                Box::pin(trace::follow(tracer, (&shell.clock, shell.ids.as_ref()), client, head, answering)).await
-            }
-            _ => self.answer_entered(head, body).await,
+        if !body.is_at_most(UNCOUNTED_BYTES_MAX as u64) {
+            body.count(memory.clone(), self.client);
         }
+        let response = self.answer_traced(head, body).await;
+        self.within(memory, head, response)
     }
 
     fn refuse(&self, error: HeadError) -> Response {

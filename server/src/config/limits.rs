@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use door::Places;
+use door::{Door, Places};
 use http::Doors;
 
 #[derive(Args, Clone, Debug, Default)]
@@ -20,6 +20,9 @@ pub struct LimitFlags {
     /// Requests under way from one address [default: half of --requests-max]
     #[arg(long, value_name = "N", env = "LAZULI_REQUESTS_PER_ADDRESS_MAX")]
     requests_per_address_max: Option<usize>,
+    /// MiB of bodies and answers over HTTP that are held whole, such as listings, together; one client address may have half of it [default: 512]
+    #[arg(long, value_name = "MIB", env = "LAZULI_BUFFERED_MIB_MAX")]
+    buffered_mib_max: Option<usize>,
     /// How long a connection over HTTP may wait for its next request [default: 120]
     #[arg(long, value_name = "SECONDS", env = "LAZULI_IDLE_TIMEOUT")]
     idle_timeout: Option<u64>,
@@ -38,6 +41,7 @@ pub struct LimitFile {
     pub connections_per_address_max: Option<usize>,
     pub requests_max: Option<usize>,
     pub requests_per_address_max: Option<usize>,
+    pub buffered_mib_max: Option<usize>,
     pub idle_timeout: Option<u64>,
     pub smb_idle_timeout: Option<u64>,
     pub stall_timeout: Option<u64>,
@@ -48,6 +52,8 @@ pub struct LimitSettings {
     pub connections: Places,
     pub requests: Places,
     console: Places,
+    /// In bytes.
+    buffered: Places,
     idle: Duration,
     smb_idle: Duration,
     stall: Duration,
@@ -67,6 +73,13 @@ impl LimitSettings {
             0 => Err(format!("--{name} is at least 1 second")),
             seconds => Ok(Duration::from_secs(seconds)),
         };
+        let buffered = flags.buffered_mib_max.or(file.buffered_mib_max).unwrap_or(512);
+        if buffered < BUFFERED_MIB_LEAST {
+            return Err(format!(
+                "--buffered-mib-max is at least {BUFFERED_MIB_LEAST}: the longest listing takes as much"
+            ));
+        }
+        let buffered = buffered.saturating_mul(1 << 20);
         Ok(LimitSettings {
             connections: places(
                 "connections",
@@ -81,6 +94,7 @@ impl LimitSettings {
                 4096,
             )?,
             console: Places { all: 512, per_address: 256 },
+            buffered: Places { all: buffered, per_address: buffered / 2 },
             idle: seconds("idle-timeout", flags.idle_timeout.or(file.idle_timeout), 120)?,
             smb_idle: seconds("smb-idle-timeout", flags.smb_idle_timeout.or(file.smb_idle_timeout), 900)?,
             stall: seconds("stall-timeout", flags.stall_timeout.or(file.stall_timeout), 60)?,
@@ -89,18 +103,18 @@ impl LimitSettings {
 
     /// For whoever comes from outside.
     pub fn doors(&self) -> Doors {
-        Doors::new(self.connections, self.requests)
+        Doors::new(self.connections, self.requests, Door::new(self.buffered))
     }
 
     /// For other gateways: each speaks for many clients, which were counted where they came in.
     pub fn doors_of_peers(&self) -> Doors {
         let alike = |places: Places| Places { per_address: places.all, ..places };
-        Doors::new(alike(self.connections), alike(self.requests))
+        Doors::new(alike(self.connections), alike(self.requests), Door::new(alike(self.buffered)))
     }
 
     /// The console has doors of its own: whoever fills those of the services does not keep its people, or a monitor, out.
     pub fn doors_of_console(&self) -> Doors {
-        Doors::new(self.console, self.console)
+        Doors::new(self.console, self.console, Door::new(self.buffered))
     }
 
     pub fn of_http(&self) -> http::wire::Limits {
@@ -144,6 +158,9 @@ impl LimitSettings {
         true
     }
 }
+
+/// An address has half of it, and a page of 5,000 blobs with long names and all the metadata they may have is some 50 MiB.
+const BUFFERED_MIB_LEAST: usize = 128;
 
 /// What the program itself opens: the store, which has 512 for reading and others while it writes tables and journals, listeners, copies from
 /// outside. Without a file for its next journal the store would stop, so nobody at a door may have one of these.

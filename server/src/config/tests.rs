@@ -111,6 +111,7 @@ fn refused_in_words() {
         (&["--blob-port", "70000"], "", "65535"),
         (&["--connections-max", "0"], "", "at least 1"),
         (&[], "requests-per-address-max = 0", "at least 1"),
+        (&["--buffered-mib-max", "127"], "", "at least 128"),
         (&["--idle-timeout", "0"], "", "at least 1 second"),
         (&[], "stall-timeout = -1", "stall-timeout"),
         (&[], "blob-prot = 1", "blob-prot"),

@@ -2,9 +2,12 @@
 
 use std::fmt;
 use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use door::{Door, Entered, Full};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 
@@ -66,6 +69,15 @@ pub struct Body<'a> {
     taken: u64,
     /// How much of `UNREAD_BYTES_MAX` has come.
     unread: usize,
+    counted: Counted,
+}
+
+/// How much of a body is held as a whole.
+enum Counted {
+    /// It is short, or nobody counts.
+    No,
+    By(Arc<Door>, IpAddr),
+    Yes(Entered),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -104,12 +116,39 @@ impl<'a> Body<'a> {
             bytes_max: 0,
             taken: 0,
             unread: 0,
+            counted: Counted::No,
         }
     }
 
     /// The body has been read to its end, so the next request follows.
     pub fn is_done(&self) -> bool {
         self.state == State::Done
+    }
+
+    /// It says itself that it has no more bytes than these.
+    pub fn is_at_most(&self, bytes: u64) -> bool {
+        match self.state {
+            State::Done => true,
+            State::Length(left) => left <= bytes,
+            _ => false,
+        }
+    }
+
+    /// What is held of it as a whole counts there, for this client, for as long as the body is there.
+    pub fn count(&mut self, memory: Arc<Door>, client: IpAddr) {
+        self.counted = Counted::By(memory, client);
+    }
+
+    /// So many more bytes of it are held.
+    pub fn hold(&mut self, bytes: usize) -> Result<(), Full> {
+        match &mut self.counted {
+            Counted::No => Ok(()),
+            Counted::By(memory, client) => {
+                self.counted = Counted::Yes(memory.enter_as(bytes, *client)?);
+                Ok(())
+            }
+            Counted::Yes(held) => held.grow(bytes),
+        }
     }
 
     /// Some of it was read: whoever goes on from here lacks that.
