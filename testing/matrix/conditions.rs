@@ -83,7 +83,7 @@ async fn conditions_are_judged_as_the_row_says() {
             (&[("If-Match", &stale), ("If-Unmodified-Since", &modified)], 412, 412),
             (&[("If-None-Match", &etag), ("If-Modified-Since", &modified)], 304, 412),
             (&[("If-Match", &etag), ("If-None-Match", &stale)], ok, 400),
-            (&[("If-Modified-Since", "yesterday")], 400, 400),
+            (&[("If-Modified-Since", "yesterday")], ok, 400),
             (&[("If-Match", "")], 400, 400),
         ];
         for (headers, on_read, on_write) in table {
