@@ -54,11 +54,15 @@ impl Comparison {
         }
     }
 
-    pub fn holds(self, left: &ValueRef<'_>, right: &ValueRef<'_>) -> bool {
-        if left.edm_type() != right.edm_type() {
-            return false;
-        }
-        let order = left.compare(right);
+    pub fn holds(self, property: &ValueRef<'_>, literal: &ValueRef<'_>) -> bool {
+        // Quirk: an Int32 finds Int64 and Double as well, and no other types meet (AzureStorageExplorer issues 5346 and 6866).
+        // `filter/tests.rs::an_int32_finds_wider_numbers`
+        let order = match (property, literal) {
+            (ValueRef::Int64(_), ValueRef::Int32(n)) => property.compare(&ValueRef::Int64(i64::from(*n))),
+            (ValueRef::Double(_), ValueRef::Int32(n)) => property.compare(&ValueRef::Double(f64::from(*n))),
+            _ if property.edm_type() != literal.edm_type() => return false,
+            _ => property.compare(literal),
+        };
         match self {
             Comparison::Equal => order == Some(Ordering::Equal),
             // The only pair without an order left is one with a NaN, which equals nothing.

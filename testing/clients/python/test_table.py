@@ -211,6 +211,12 @@ def test_queries(table):
     assert len([one for page in rest for one in page]) == 20
 
 
+def test_a_whole_number_finds_wider_ones(table):
+    table.create_entity(entity("1", price=9.5, count=EntityProperty(1 << 40, EdmType.INT64)))
+    for filter, rows in [("price gt 9", 1), ("price gt 10", 0), ("count gt 5", 1), ("count eq 5", 0), ("5 lt count", 1)]:
+        assert len(list(table.query_entities(filter))) == rows, filter
+
+
 def test_a_wrong_filter_names_the_place(table, refused):
     with refused(400, "InvalidInput") as wrong:
         list(table.query_entities("aaa bbb ccc"))
