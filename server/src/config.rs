@@ -485,7 +485,7 @@ impl Settings {
         }
         Err(format!(
             "refusing to listen on {}: an account has the published development key, which everybody knows. Give accounts keys of \
-             their own with --account NAME:KEY (in a cluster with `lazuli account rotate`), or say --allow-published-key-on-network if whoever can reach this machine may do \
+             their own with LAZULI_ACCOUNT=NAME:KEY or [account.NAME] of the --config file (in a cluster with `lazuli account rotate`), or say --allow-published-key-on-network if whoever can reach this machine may do \
              anything with the data.",
             self.host
         ))
@@ -496,6 +496,25 @@ impl Settings {
 pub fn tells_keys(mut arguments: impl Iterator<Item = OsString>) -> bool {
     const FLAGS: [&str; 5] = ["--account", "--key", "--key1", "--key2", "--connection-string"];
     arguments.any(|argument| FLAGS.contains(&argument.to_string_lossy().split('=').next().unwrap_or_default()))
+}
+
+/// The arguments without accounts, and those as the variable has them; `None` if there are none. Of a line that was understood.
+pub fn accounts_apart(arguments: impl Iterator<Item = OsString>) -> Option<(Vec<OsString>, String)> {
+    let (mut rest, mut accounts, mut is_account) = (Vec::new(), Vec::new(), false);
+    for argument in arguments {
+        let text = argument.to_str();
+        match text.and_then(|text| text.strip_prefix("--account=")) {
+            Some(account) => accounts.push(account.to_owned()),
+            None if is_account => accounts.extend(text.map(str::to_owned)),
+            None if text == Some("--account") => {
+                is_account = true;
+                continue;
+            }
+            None => rest.push(argument),
+        }
+        is_account = false;
+    }
+    (!accounts.is_empty()).then(|| (rest, accounts.join(",")))
 }
 
 fn azurite_variable() -> String {

@@ -22,8 +22,10 @@ mod seed;
 mod storage;
 mod tls;
 
+use std::ffi::OsString;
 use std::io::Write;
-use std::process::ExitCode;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -70,6 +72,10 @@ fn main() -> ExitCode {
     if let Err(error) = log_as(&asked) {
         return fail(&error);
     }
+    if let (Asked::Serve(_), Some((rest, accounts))) = (&asked, config::accounts_apart(std::env::args_os())) {
+        let error = keep_apart(&rest, &accounts);
+        tracing::warn!(%error, "the keys stay on the command line");
+    }
     for words in config::unknown_variables(std::env::vars_os()) {
         tracing::warn!("{words}");
     }
@@ -115,6 +121,19 @@ fn main() -> ExitCode {
         librados::end_process(is_well);
     }
     code
+}
+
+/// Becomes the same program with its accounts in the variable, where this user alone reads them: a command line is everybody's for as long as
+/// the server runs. Comes back only if that cannot be done.
+fn keep_apart(rest: &[OsString], accounts: &str) -> std::io::Error {
+    tracing::warn!(
+        "keys on the command line can be read by every user of this machine until the server has moved them away; variables such as \
+         LAZULI_ACCOUNT, and --config, keep them apart from the beginning"
+    );
+    let (Some((name, arguments)), Ok(program)) = (rest.split_first(), std::env::current_exe()) else {
+        return std::io::ErrorKind::NotFound.into();
+    };
+    Command::new(program).arg0(name).args(arguments).env("LAZULI_ACCOUNT", accounts).exec()
 }
 
 /// The log goes to standard error, or where Azurite's flag says.

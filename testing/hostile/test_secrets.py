@@ -117,9 +117,15 @@ def test_the_search_finds_what_is_told(watched):
 
 
 def test_keys_on_the_command_line_are_warned_of(start):
-    """Every user of the machine can read them there. The other ways are not warned of."""
-    given = start("--account", f"{ACCOUNT}:{KEYS[0]}")
-    said = "".join(given.output)
-    assert "command line" in said and KEYS[0] not in said
+    """Every user of the machine can read them there, until the server is ready. The other ways are not warned of."""
+    for arguments in (["--account", f"{ACCOUNT}:{KEYS[0]}"], [f"--account={ACCOUNT}:{KEYS[0]}:{KEYS[1]}", "--account", f"other:{KEYS[1]}"]):
+        given = start(*arguments)
+        said = "".join(given.output)
+        assert "command line" in said and KEYS[0] not in said
+        shown = Path(f"/proc/{given.process.pid}/cmdline").read_bytes()
+        assert b"serve" in shown and not any(key.encode() in shown for key in KEYS)
+        assert Path(f"/proc/{given.process.pid}/comm").read_text() == Path(servers.binary()).name[:15] + "\n"
+        assert status(ask(given.port, signed("GET", "/?comp=list", account=ACCOUNT, key=KEYS[0]))) == 200
+    assert status(ask(given.port, signed("GET", "/?comp=list", account="other", key=KEYS[1]))) == 200
     quiet = start(environment={"LAZULI_ACCOUNT": f"{ACCOUNT}:{KEYS[0]}"})
     assert "command line" not in "".join(quiet.output)

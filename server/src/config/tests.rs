@@ -277,6 +277,21 @@ fn limits_of_flags_and_file() {
 }
 
 #[test]
+fn accounts_apart_from_other_arguments() {
+    for (line, expected) in [
+        ("lazuli", None),
+        ("lazuli serve --config account", None),
+        ("lazuli serve --account a:b --data d", Some(("lazuli serve --data d", "a:b"))),
+        ("lazuli --account=a:b== --data d --account c:d,e:f", Some(("lazuli --data d", "a:b==,c:d,e:f"))),
+    ] {
+        let found = accounts_apart(line.split(' ').map(OsString::from));
+        let expected =
+            expected.map(|(rest, accounts)| (rest.split(' ').map(OsString::from).collect(), accounts.to_owned()));
+        assert_eq!(found, expected, "{line}");
+    }
+}
+
+#[test]
 fn keys_that_everybody_can_read() {
     for (arguments, expected) in [
         (&["lazuli", "serve", "--account", "a:b"][..], true),
