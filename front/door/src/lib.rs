@@ -151,7 +151,7 @@ mod tests {
         assert_eq!(door.enter_as(3, here).err(), Some(Full { for_address: true, is_news: true }));
         assert!(door.enter_as(7, there).is_err(), "more than an address may ever have");
         first.grow(2).expect("places");
-        assert_eq!(first.grow(1), Err(Full { for_address: true, is_news: false }));
+        assert_eq!(first.grow(1), Err(Full { for_address: true, is_news: true }));
         assert_eq!(door.enter_as(5, there).err(), Some(Full { for_address: false, is_news: false }));
         let second = door.enter_as(4, there).expect("places");
         assert_eq!(door.counts().0, 10);
