@@ -341,8 +341,13 @@ impl Shell {
     async fn attempt<C: Command>(&self, command: &C) -> Result<Option<C::Outcome>, Failure> {
         let line = self.turns.line(command.partition());
         let begun = self.begin_stage();
+        let arrival = line.arrive();
         let mut turn = line.enter().await;
         self.pass_stage(Stage::Turn, begun);
+        if line.is_in_vain(arrival) {
+            let detail = "it did not answer those who asked before; nothing was done".into();
+            return Err(Fault::Other { doing: "looking at a partition".into(), detail }.into());
+        }
         while turn.open.commands() >= BATCH_COMMANDS_MAX || turn.open.bytes() >= BATCH_BYTES_MAX {
             let full = turn.open.number();
             drop(turn);
@@ -353,7 +358,11 @@ impl Shell {
         // A batch looks at one committed state: what its first command saw. What changed since is found out by its guards.
         let view = match turn.open.view.take() {
             Some(view) => view,
-            None => self.engine.view(command.partition()).await?,
+            None => self.engine.view(command.partition()).await.inspect_err(|fault| {
+                if matches!(fault, Fault::Other { .. }) {
+                    line.give_up();
+                }
+            })?,
         };
         let loaded = {
             let reader = Reader::over(view.as_ref(), turn.pending());

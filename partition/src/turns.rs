@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::ops::{Bound, Deref};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use bytes::Bytes;
@@ -91,9 +91,28 @@ pub(crate) struct Line {
     runway: tokio::sync::Mutex<()>,
     waiting: AtomicUsize,
     holders: AtomicUsize,
+    /// How many came so far, and up to which of them it was in vain.
+    arrivals: AtomicU64,
+    in_vain: AtomicU64,
 }
 
 impl Line {
+    /// A number for whoever comes, before it waits for the turn.
+    pub fn arrive(&self) -> u64 {
+        self.arrivals.fetch_add(1, Ordering::AcqRel) + 1
+    }
+
+    /// The partition could not be looked at. Whoever waits by now need not find that out for itself, one after another, each for as
+    /// long as storage is waited for.
+    pub fn give_up(&self) {
+        self.in_vain.store(self.arrivals.load(Ordering::Acquire), Ordering::Release);
+    }
+
+    /// It came before somebody gave up.
+    pub fn is_in_vain(&self, arrival: u64) -> bool {
+        arrival <= self.in_vain.load(Ordering::Acquire)
+    }
+
     pub async fn enter(&self) -> MutexGuard<'_, Turn> {
         struct Waiting<'a>(&'a AtomicUsize);
         impl Drop for Waiting<'_> {

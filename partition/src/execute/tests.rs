@@ -33,6 +33,9 @@ struct Gated {
     durabilities: Mutex<Vec<Durability>>,
     /// What the next commits answer instead of committing.
     answers: Mutex<VecDeque<CommitError>>,
+    /// So many views are not given, and only when this is passed.
+    blind: AtomicUsize,
+    sight: Semaphore,
     buffers: AtomicBool,
 }
 
@@ -46,6 +49,8 @@ impl Gated {
             views: AtomicUsize::new(0),
             durabilities: Mutex::default(),
             answers: Mutex::default(),
+            blind: AtomicUsize::new(0),
+            sight: Semaphore::new(0),
             buffers: AtomicBool::new(false),
         })
     }
@@ -58,7 +63,14 @@ impl Around for Gated {
 
     fn view<'a>(&'a self, partition: &'a PartitionId) -> BoxFuture<'a, Result<Box<dyn View>, Fault>> {
         self.views.fetch_add(1, Ordering::SeqCst);
-        self.inner.view(partition)
+        if self.blind.load(Ordering::SeqCst) == 0 {
+            return self.inner.view(partition);
+        }
+        self.blind.fetch_sub(1, Ordering::SeqCst);
+        Box::pin(async {
+            self.sight.acquire().await.expect("never closed").forget();
+            Err(Fault::Other { doing: "looking".into(), detail: "nobody answers".into() })
+        })
     }
 
     fn commit<'a>(
@@ -177,6 +189,27 @@ async fn waiting_commands_share_a_commit() {
     assert_eq!(engine.commits.load(Ordering::SeqCst), 3);
     assert_eq!(engine.views.load(Ordering::SeqCst) - views_before, 2, "a batch looks at one state");
     assert_eq!(shell.turns.lines(), 0, "no line is kept for nobody");
+}
+
+/// Storage that does not answer is waited for once, by whoever is first, and not by one after another of those behind.
+#[tokio::test]
+async fn who_waits_behind_one_that_gave_up_gives_up() {
+    let engine = Gated::new(EXITS);
+    let shell = shell(engine.clone()).await;
+    engine.blind.store(1, Ordering::SeqCst);
+    let mut tasks = Vec::new();
+    for _ in 0..10 {
+        tasks.push(start(&shell, None).await);
+    }
+    let views_before = engine.views.load(Ordering::SeqCst);
+    assert!(tasks.iter().all(|task| !task.is_finished()));
+    engine.sight.add_permits(1);
+    for task in tasks {
+        assert!(matches!(task.await.expect("no panic"), Err(Failure::Fault(Fault::Other { .. }))));
+    }
+    assert_eq!(engine.views.load(Ordering::SeqCst), views_before, "nobody else asked");
+    assert_eq!(start(&shell, Some(0)).await.await.expect("no panic").expect("it answers again"), 1);
+    assert_eq!(shell.turns.lines(), 0);
 }
 
 /// Where a buffered commit is over at once nobody waits for others to join it; a synced one is shared all the same.
