@@ -301,6 +301,7 @@ class Handle:
 
     def query(self, what, kind=FILE, additional=0, bytes_max=1 << 16):
         asked = SMB2QueryInfoRequest()
+        asked["file_info_class"].enum_strict = False
         asked["info_type"], asked["file_info_class"], asked["additional_information"] = kind, what, additional
         asked["output_buffer_length"], asked["file_id"] = bytes_max, self.id
         answer = SMB2QueryInfoResponse()

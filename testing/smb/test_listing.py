@@ -14,7 +14,7 @@ RESTART, SINGLE, INDEX, REOPEN = (QueryDirectoryFlags.SMB2_RESTART_SCANS, QueryD
 
 # By number: what comes before the name, and where of it the id is (MS-FSCC 2.4). All but names alone tell times, sizes, attributes.
 CLASSES = {"directory": (1, 64, None), "full": (2, 68, None), "both": (3, 94, None), "names": (12, 12, None),
-           "id both": (37, 104, 96), "id full": (38, 80, 72), "id extended": (60, 88, 72)}
+           "id both": (37, 104, 96), "id full": (38, 80, 72), "id extended": (60, 88, 72), "id extended both": (63, 114, 72)}
 
 
 def ask(directory, pattern="*", number=12, flags=0, bytes_max=1 << 16):
@@ -73,6 +73,14 @@ def test_classes(share, client, what):
             assert attributes & 0x10 == (0x10 if name == "Dir" else 0)
         if id_at:
             assert str(struct.unpack_from("<Q", entries[name], id_at)[0]) == known.file_id
+
+
+def test_the_id_of_a_file(share, client):
+    client.make("f")
+    known = share.get_file_client("f").get_file_properties().file_id
+    with client.open("f", smb.READ, "RWD") as file:
+        volume, low, high = struct.unpack("<QQQ", file.query(59))
+    assert (str(low), high) == (known, 0) and volume != 0
 
 
 def test_classes_that_are_none(client):

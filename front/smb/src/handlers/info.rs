@@ -4,7 +4,7 @@ use contract::rights as right;
 use partition::file::handle::look;
 use partition::file::permission;
 use partition::file::security::part;
-use partition::record::Node;
+use partition::record::{Node, ShareHead};
 
 use crate::chain::{Reply, Request};
 use crate::connection::lock;
@@ -81,6 +81,7 @@ async fn file(server: &Server, open: &Open, asked: u8) -> Result<Answer, Status>
     let is_delete_pending = open.handle.is_some() && shell.open_files.is_delete_pending(share.group(), open.file);
     let info = FileInfo {
         facts: facts(&node),
+        volume: u64::from(serial(&share.head)),
         id: node.id.0,
         // A name that is to go does not count.
         links: u32::from(!is_delete_pending),
@@ -94,6 +95,10 @@ async fn file(server: &Server, open: &Open, asked: u8) -> Result<Answer, Status>
     of_file(asked, &info).ok_or(Status::INVALID_INFO_CLASS)
 }
 
+fn serial(share: &ShareHead) -> u32 {
+    share.incarnation.0 as u32
+}
+
 async fn volume(server: &Server, open: &Open, asked: u8) -> Result<Answer, Status> {
     let share = open.share.now(&server.shell).await?;
     let head = &share.found.head;
@@ -101,7 +106,7 @@ async fn volume(server: &Server, open: &Open, asked: u8) -> Result<Answer, Statu
     let used = look::used_bytes(&server.shell, &share.found).await?;
     let info = VolumeInfo {
         created: head.created.filetime(),
-        serial: head.incarnation.0 as u32,
+        serial: serial(head),
         label: share.name.as_str().to_owned(),
         bytes,
         free_bytes: bytes.saturating_sub(used),

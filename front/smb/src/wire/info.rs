@@ -33,7 +33,9 @@ pub mod class {
     pub const ID_BOTH_DIRECTORY: u8 = 37;
     pub const ID_FULL_DIRECTORY: u8 = 38;
     pub const NORMALIZED_NAME: u8 = 48;
+    pub const ID: u8 = 59;
     pub const ID_EXTD_DIRECTORY: u8 = 60;
+    pub const ID_EXTD_BOTH_DIRECTORY: u8 = 63;
     pub const DISPOSITION_EX: u8 = 64;
 }
 
@@ -52,6 +54,7 @@ pub mod volume {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FileInfo {
     pub facts: Facts,
+    pub volume: u64,
     pub id: u64,
     pub links: u32,
     pub is_delete_pending: bool,
@@ -108,6 +111,11 @@ pub fn of_file(asked: u8, info: &FileInfo) -> Option<Answer> {
         class::BASIC => basic(info, &mut out),
         class::STANDARD => standard(info, &mut out),
         class::INTERNAL => out.put_u64(info.id),
+        class::ID => {
+            out.put_u64(info.volume);
+            out.put_u64(info.id);
+            out.put_u64(0); // the upper half of a longer number
+        }
         class::EA => out.put_u32(0),
         class::ACCESS => out.put_u32(info.mask),
         class::POSITION => out.put_u64(info.position),
@@ -242,6 +250,7 @@ pub fn is_directory_class(asked: u8) -> bool {
             | class::ID_BOTH_DIRECTORY
             | class::ID_FULL_DIRECTORY
             | class::ID_EXTD_DIRECTORY
+            | class::ID_EXTD_BOTH_DIRECTORY
     )
 }
 
@@ -318,12 +327,15 @@ fn encode_entry(asked: u8, entry: &Entry) -> Vec<u8> {
             out.put_u32(0);
             out.put_u64(entry.id);
         }
-        class::ID_EXTD_DIRECTORY => {
+        class::ID_EXTD_DIRECTORY | class::ID_EXTD_BOTH_DIRECTORY => {
             out.put_u32(0); // no reparse point
             out.put_u64(entry.id);
             out.put_u64(0); // the upper half of a longer number
         }
         _ => {}
+    }
+    if asked == class::ID_EXTD_BOTH_DIRECTORY {
+        out.put_zeros(2 + 24); // no short name
     }
     out.put(&name);
     out
@@ -366,6 +378,7 @@ mod tests {
             (class::ID_BOTH_DIRECTORY, 104),
             (class::ID_FULL_DIRECTORY, 80),
             (class::ID_EXTD_DIRECTORY, 88),
+            (class::ID_EXTD_BOTH_DIRECTORY, 114),
         ] {
             assert_eq!(encode_entry(asked, &entry("")).len(), one_bytes, "class {asked}");
             let mut entries = Entries::new(asked, 240);
