@@ -110,7 +110,7 @@ fn line(setting: &Setting, matches: &ArgMatches, written: &Written) -> String {
 fn written_as(setting: &Setting, value: &str) -> String {
     let (count, ratio) = (value.parse().ok().map(toml::Value::Integer), value.parse().ok().map(toml::Value::Float));
     let number = match setting.value.as_deref() {
-        Some("N" | "SECONDS") => count,
+        Some("N" | "MIB" | "SECONDS") => count,
         Some("RATIO") => ratio,
         _ => None,
     };
