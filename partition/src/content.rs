@@ -14,6 +14,10 @@ use crate::record::{BlobHead, corrupt};
 /// record store writes a value several times over its life, a segment file once.
 pub const INLINE_BYTES_MAX: u64 = 8 * 1024;
 
+/// The same of bodies that are buffered: nobody waits for their segment's sync, so nothing is won by the one write. What does not
+/// fill a block of the disk stays in its record all the same, for a block is the least that comes back from a segment.
+const BUFFERED_INLINE_BYTES_MAX: u64 = 4 * 1024 - 1;
+
 /// A body that has arrived. Its extents stay while this exists.
 #[derive(Clone, Debug)]
 pub enum Content {
@@ -42,10 +46,24 @@ impl Content {
 
     /// Takes the whole body. What was written of one that fails on the way is given back by itself.
     pub async fn receive(engine: &dyn Engine, source: &mut dyn Source) -> Result<Content, ExtentError> {
+        Content::receive_over(engine, source, INLINE_BYTES_MAX).await
+    }
+
+    /// The same of a body that a buffered command will name.
+    pub async fn receive_buffered(engine: &dyn Engine, source: &mut dyn Source) -> Result<Content, ExtentError> {
+        let inline_bytes_max = if engine.buffers() { BUFFERED_INLINE_BYTES_MAX } else { INLINE_BYTES_MAX };
+        Content::receive_over(engine, source, inline_bytes_max).await
+    }
+
+    async fn receive_over(
+        engine: &dyn Engine,
+        source: &mut dyn Source,
+        inline_bytes_max: u64,
+    ) -> Result<Content, ExtentError> {
         let mut first = BytesMut::new();
         loop {
             // One byte over the limit tells that it is over.
-            let wanted = (INLINE_BYTES_MAX as usize + 1).saturating_sub(first.len());
+            let wanted = (inline_bytes_max as usize + 1).saturating_sub(first.len());
             if wanted == 0 {
                 break;
             }

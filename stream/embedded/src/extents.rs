@@ -22,7 +22,9 @@ const PIECE_BYTES: u64 = 256 * 1024;
 /// The most one read gives. A multiple of the chunk.
 const READ_BYTES_MAX: u64 = 1024 * 1024;
 /// A read this small is tried in place if its pages are in memory: the hop to another thread costs more.
-const INLINE_BYTES_MAX: u64 = 128 * 1024;
+const READ_IN_PLACE_BYTES_MAX: u64 = 128 * 1024;
+/// A write this small is made in place: it ends in the system's cache, and the hop costs several times as much.
+const WRITTEN_IN_PLACE_BYTES_MAX: u64 = 16 * 1024;
 
 /// What an extent takes in its segment: data and checksums.
 pub fn stored_bytes(bytes: u64) -> u64 {
@@ -47,6 +49,9 @@ pub async fn write(
     let expected = if gathered.ended || gathered.bytes == bytes_max { gathered.bytes } else { bytes_max };
     admit(stored_bytes(expected)).map_err(ExtentError::Fault)?;
     let failed = |error| ExtentError::Fault(unwritten(error));
+    if gathered.ended && gathered.bytes <= WRITTEN_IN_PLACE_BYTES_MAX {
+        return write_now(segments, alive, gathered.parts).map(Some).map_err(failed);
+    }
     let reservation = Arc::new(segments.reserve(stored_bytes(expected)).map_err(failed)?);
     let address = reservation.address();
     let mut sums = Some(Sums::new(address));
@@ -199,7 +204,7 @@ pub async fn read(segments: &Arc<Segments>, recent: &Recent, slice: ExtentSlice)
 
 async fn read_verified(segments: &Arc<Segments>, plan: Plan) -> Result<Bytes, Fault> {
     let segment = segments.segment(plan.address.segment).map_err(|error| missing(segments, plan.address, error))?;
-    if plan.data_bytes <= INLINE_BYTES_MAX
+    if plan.data_bytes <= READ_IN_PLACE_BYTES_MAX
         && let Some(read) = plan.try_at_once(&segment)
     {
         return plan.verified(read, segments);
@@ -228,7 +233,7 @@ pub fn read_now(segments: &Segments, mut slice: ExtentSlice) -> Result<Vec<Bytes
     Ok(parts)
 }
 
-/// Writes an extent without a runtime, for the sweeper.
+/// Writes an extent in the caller's thread.
 pub fn write_now(segments: &Arc<Segments>, alive: &Arc<Alive>, parts: Vec<Bytes>) -> io::Result<Pin> {
     let bytes: u64 = parts.iter().map(|part| part.len() as u64).sum();
     let reservation = segments.reserve(stored_bytes(bytes))?;

@@ -90,12 +90,10 @@ pub enum Change {
     Swept {
         group: GroupId,
     },
-    /// Lets the records that name `from` name the same bytes in `to`. Fails as a conflict if a record by now names bytes
-    /// that were not copied.
+    /// Lets the records that name extents name the same bytes elsewhere. Of those that a record by now names other bytes of, or
+    /// none at all, nothing is moved; if that is all of them it is a conflict.
     Move {
-        from: Address,
-        to: Extent,
-        copied: Vec<Copied>,
+        moves: Vec<Move>,
     },
 }
 
@@ -104,6 +102,13 @@ impl Change {
     pub fn is_synced(&self) -> bool {
         !matches!(self, Change::Commit { durability: Durability::Buffered, .. })
     }
+}
+
+/// An extent, what was copied of it, and to where.
+pub struct Move {
+    pub from: Address,
+    pub to: Extent,
+    pub copied: Vec<Copied>,
 }
 
 /// A run of bytes copied from one extent to another.
@@ -327,7 +332,7 @@ impl Core {
             // A group that is fenced already is fenced again, which changes nothing.
             Change::Fence { .. } | Change::Swept { .. } => Ok(Vec::new()),
             Change::Remove { keys } => prepare_removal(stage, keys),
-            Change::Move { from, to, copied } => self.prepare_move(stage, &mut claims, *from, *to, copied),
+            Change::Move { moves } => self.prepare_moves(stage, &mut claims, moves),
         };
         let writes = match staged {
             Ok(writes) => writes,
@@ -421,20 +426,24 @@ impl Core {
         Ok(writes)
     }
 
-    fn prepare_move(
+    fn prepare_moves(
         &mut self,
         stage: &mut Stage,
         claims: &mut Claims,
-        from: Address,
-        to: Extent,
-        copied: &[Copied],
+        moves: &[Move],
     ) -> Result<Writes, CommitError> {
-        let moved = stage.moved_records(from, to, copied)?;
-        let moved = moved.filter(|moved| !moved.is_empty()).ok_or(CommitError::Conflict)?;
-        if !claims.claim(stage, &self.shared.alive, Address::of(to))? {
+        // A record may name parts of several extents: what one of them moved is told to the next.
+        let mut moved: HashMap<Bytes, NewRecord> = HashMap::new();
+        for one in moves {
+            let Some(records) = stage.moved_records(one, &moved)?.filter(|records| !records.is_empty()) else { continue };
+            if claims.claim(stage, &self.shared.alive, Address::of(one.to))? {
+                moved.extend(records);
+            }
+        }
+        if moved.is_empty() {
             return Err(CommitError::Conflict);
         }
-        Ok(moved)
+        Ok(moved.into_iter().map(|(key, record)| (key, Some(record))).collect())
     }
 
     fn is_fenced(&mut self, stage: &Stage, group: &GroupId) -> Result<bool, Fault> {
@@ -722,8 +731,13 @@ impl Stage {
         Ok(false)
     }
 
-    /// The records that name `from`, rewritten to name `to`; `None` if one of them needs what was not copied.
-    fn moved_records(&mut self, from: Address, to: Extent, copied: &[Copied]) -> Result<Option<Writes>, Fault> {
+    /// The records that name an extent, rewritten to name what was copied of it; `None` if one of them needs what was not.
+    /// `moved` are records that are being rewritten already.
+    fn moved_records(
+        &mut self,
+        Move { from, to, copied }: &Move,
+        moved: &HashMap<Bytes, NewRecord>,
+    ) -> Result<Option<Vec<(Bytes, NewRecord)>>, Fault> {
         debug_assert!(self.below.is_none(), "only buffered commits are staged over what is being written");
         let prefix = from.bytes();
         let mut keys = HashSet::new();
@@ -738,24 +752,27 @@ impl Stage {
                 keys.insert(Bytes::copy_from_slice(&key[key::ADDRESS_BYTES..]));
             }
         }
-        let mut moved = Vec::with_capacity(keys.len());
+        let mut found = Vec::with_capacity(keys.len());
         for key in keys {
-            let record = self.read(&key)?.and_then(key::decode_record);
-            let Some(mut record) = record else {
+            let stored = match moved.get(&key) {
+                Some(record) => Some(record.stored.clone()),
+                None => self.read(&key)?,
+            };
+            let Some(mut record) = stored.and_then(key::decode_record) else {
                 return Err(Fault::Corrupt {
                     what: format!("a reference to {from:?} from a record that is not there"),
                 });
             };
-            for slice in record.slices.iter_mut().filter(|slice| Address::of(slice.extent) == from) {
+            for slice in record.slices.iter_mut().filter(|slice| Address::of(slice.extent) == *from) {
                 let inside =
                     |run: &&Copied| run.from <= slice.offset && slice.offset + slice.bytes <= run.from + run.bytes;
                 let Some(run) = copied.iter().find(inside) else { return Ok(None) };
-                *slice = ExtentSlice { extent: to, offset: slice.offset - run.from + run.to, bytes: slice.bytes };
+                *slice = ExtentSlice { extent: *to, offset: slice.offset - run.from + run.to, bytes: slice.bytes };
             }
             let stored = key::encode_record(record.revision, &record.slices, &record.value);
-            moved.push((key, Some(NewRecord { stored, slices: record.slices })));
+            found.push((key, NewRecord { stored, slices: record.slices }));
         }
-        Ok(Some(moved))
+        Ok(Some(found))
     }
 }
 

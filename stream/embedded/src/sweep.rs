@@ -16,15 +16,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use engine::{CommitError, ExtentSlice, Fault, GroupId};
+use engine::{CommitError, ExtentSlice, Fault, GroupId, Pin};
 use fjall::{PersistMode, Readable};
 
-use crate::alive::Alive;
+use crate::alive::{Alive, PinHold};
 use crate::key::{self, Address};
 use crate::note::{Note, Noted};
 use crate::room::Room;
 use crate::segments::Segments;
-use crate::store::{Change, Copied, Numbers, SWEEP_PREFIX, Store};
+use crate::store::{Change, Copied, Move, Numbers, SWEEP_PREFIX, Store};
 use crate::thread::{Queue, Stop};
 use crate::{extents, fault};
 
@@ -36,6 +36,9 @@ const SURVEYS_PER_TICK: usize = 16;
 /// An extent is moved when less than a quarter of it is named, and when that frees at least two blocks.
 const LIVE_DIVISOR: u64 = 4;
 const GAIN_BYTES_MIN: u64 = 2 * 4096;
+/// Extents moved together, and their bytes: one sync and one commit for all of them, and what is copied is in memory for a moment.
+const MOVES_MAX: usize = 256;
+const MOVED_BYTES_MAX: u64 = 4 << 20;
 
 pub enum Wake {
     Fenced(GroupId),
@@ -153,12 +156,8 @@ impl Sweeper {
         if !self.segments.can_punch() {
             self.rewrite_half_dead(work)?;
         }
-        for address in std::mem::take(&mut work.shrunk) {
-            if self.is_closing() {
-                return Ok(());
-            }
-            self.move_extent(address, false)?;
-        }
+        let shrunk = std::mem::take(&mut work.shrunk);
+        self.move_extents(shrunk.into_iter(), false)?;
         // What was moved left its old place, unless a view or a pin still holds it there.
         self.bury(work)
     }
@@ -312,18 +311,34 @@ impl Sweeper {
                 continue;
             }
             let Some(survey) = self.survey(number)? else { continue };
-            for address in survey.extents {
-                if self.is_closing() {
-                    return Ok(());
-                }
-                self.move_extent(address, true)?;
-            }
+            self.move_extents(survey.extents.into_iter(), true)?;
         }
         self.bury(work)
     }
 
-    /// Copies the named parts of an extent to a new one and lets the records name that.
-    fn move_extent(&self, address: Address, always: bool) -> Result<(), Fault> {
+    /// Moves extents, as many together as are small: `always`, or where little of them is named.
+    fn move_extents(&self, mut extents: impl Iterator<Item = Address>, always: bool) -> Result<(), Fault> {
+        loop {
+            let (mut copies, mut bytes, mut is_last) = (Vec::new(), 0, false);
+            while copies.len() < MOVES_MAX && bytes < MOVED_BYTES_MAX && !is_last {
+                let next = extents.next().filter(|_| !self.is_closing());
+                is_last = next.is_none();
+                if let Some(copy) = next.map(|address| self.copy_extent(address, always)).transpose()?.flatten() {
+                    bytes += copy.to.extent().bytes;
+                    copies.push(copy);
+                }
+            }
+            if !copies.is_empty() {
+                self.name_copies(&copies)?;
+            }
+            if is_last {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Copies the named parts of an extent to a new one, if that is worth it.
+    fn copy_extent(&self, address: Address, always: bool) -> Result<Option<Copy>, Fault> {
         // The view keeps what the snapshot names alive until the pin is taken.
         let view = self.alive.open_view(self.numbers.published.load(Ordering::Acquire));
         let snapshot = self.store.db.snapshot();
@@ -340,9 +355,9 @@ impl Sweeper {
         let runs = merged(&ranges);
         let live = total(&runs);
         if live == 0 || !(always || is_worth_moving(u64::from(extent_bytes), live)) {
-            return Ok(());
+            return Ok(None);
         }
-        let _pin = self.alive.pin(address);
+        let pin = self.alive.pin(address);
         drop(view);
         self.room.admit(live)?;
         let (mut parts, mut copied) = (Vec::new(), Vec::new());
@@ -354,23 +369,43 @@ impl Sweeper {
             copied.push(Copied { from, to, bytes });
             to += bytes;
         }
-        let doing = "moving what is left of an extent";
-        let moved = extents::write_now(&self.segments, &self.alive, parts).map_err(|error| Fault::io(doing, error))?;
+        let to = extents::write_now(&self.segments, &self.alive, parts);
+        let to = to.map_err(|error| Fault::io(MOVING, error))?;
+        Ok(Some(Copy { from: address, _pin: pin, to, copied }))
+    }
+
+    /// Lets the records name the copies, which are on the disk by then.
+    fn name_copies(&self, copies: &[Copy]) -> Result<(), Fault> {
         if self.durable {
-            let segment = Address::of(moved.extent()).segment;
-            for segment in self.segments.unsynced(std::iter::once(segment)) {
+            let segments: BTreeSet<u64> = copies.iter().map(|copy| Address::of(copy.to.extent()).segment).collect();
+            for segment in self.segments.unsynced(segments.into_iter()) {
                 self.segments.make_durable_now(&segment).map_err(|error| {
                     self.stop.set(format!("syncing a segment: {error}"));
-                    Fault::io(doing, error)
+                    Fault::io(MOVING, error)
                 })?;
             }
         }
-        match self.queue.run_blocking(Change::Move { from: address, to: moved.extent(), copied }) {
-            // Another record named another part of it in the meantime, or none does any more: leave it.
+        let moves = copies.iter().map(|Copy { from, to, copied, .. }| Move {
+            from: *from,
+            to: to.extent(),
+            copied: copied.clone(),
+        });
+        match self.queue.run_blocking(Change::Move { moves: moves.collect() }) {
+            // Other records named other parts of them in the meantime, or none does any more: they stay where they are.
             Ok(_) | Err(CommitError::Conflict) => Ok(()),
             Err(error) => Err(broken(error)),
         }
     }
+}
+
+const MOVING: &str = "moving what is left of an extent";
+
+/// What is left of an extent, in its new place. Both stay while this exists.
+struct Copy {
+    from: Address,
+    _pin: PinHold,
+    to: Pin,
+    copied: Vec<Copied>,
 }
 
 /// Tells the sweeper something; if it is gone there is nothing to tell.

@@ -306,7 +306,8 @@ fn weight(change: &Change) -> usize {
             batch.writes.iter().map(of).sum()
         }
         Change::Remove { keys } => keys.iter().map(|key| key.len() + 64).sum(),
-        Change::Fence { .. } | Change::Swept { .. } | Change::Move { .. } | Change::Sync => 64,
+        Change::Move { moves } => moves.len() * 64,
+        Change::Fence { .. } | Change::Swept { .. } | Change::Sync => 64,
     }
 }
 

@@ -355,6 +355,42 @@ fn where_holes_cannot_be_punched_the_living_move_away() {
     assert!(disk.stored() < 3_000_000, "{} bytes are stored for 1.2 MB", disk.stored());
 }
 
+/// Small ones move many at a time: a sync and a commit for each would take longer than they took to be written.
+#[test]
+fn where_holes_cannot_be_punched_the_small_move_together() {
+    const BODIES: u64 = 1500;
+    let (runtime, dir, disk) = (runtime(), directory(), Lossy::default());
+    disk.0.cannot_punch.store(true, Ordering::SeqCst);
+    let engine = disk.open(dir.path(), 1 << 20);
+    runtime.block_on(async {
+        for at in 0..BODIES {
+            // A record names two bodies, which move at once.
+            let pins = [write(&engine, &body(at, 4000)).await, write(&engine, &body(at + BODIES, 4000)).await];
+            let put = put(&format!("k{at}"), "v", pins.iter().map(|pin| ExtentSlice::whole(pin.extent())).collect());
+            engine.commit(&partition("p"), batch([put]), engine::Durability::Buffered).await.expect("committed");
+        }
+        for at in (0..BODIES).filter(|at| at % 6 != 0) {
+            let delete = batch([delete(&format!("k{at}"))]);
+            engine.commit(&partition("p"), delete, engine::Durability::Buffered).await.expect("committed");
+        }
+        engine.sync().await.expect("synced");
+        let before = engine.view(&partition("p")).await.expect("a view").revision();
+        for _ in 0..3 {
+            engine.sweep_now().expect("cleaned");
+        }
+        commit(&engine, "p", [put("last", "v", vec![])]).await;
+        let view = engine.view(&partition("p")).await.expect("a view");
+        let commits = view.revision().0 - before.0;
+        assert!((2..20).contains(&commits), "{commits} commits");
+        for at in (0..BODIES).step_by(6) {
+            let record = view.get(HEADS, format!("k{at}").as_bytes()).await.expect("a read").expect("there");
+            assert_eq!(read(&engine, record.slices[0]).await.expect("readable"), body(at, 4000));
+            assert_eq!(read(&engine, record.slices[1]).await.expect("readable"), body(at + BODIES, 4000));
+        }
+    });
+    assert!(disk.stored() < 4_000_000, "{} bytes are stored for 2 MB", disk.stored());
+}
+
 /// The content of the body that commit `at` names.
 fn body_of(at: u64) -> Bytes {
     body(at, 1000 + (at as usize * 7919) % 90_000)

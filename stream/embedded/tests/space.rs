@@ -71,6 +71,32 @@ fn overwritten_bodies_give_their_space_back() {
     });
 }
 
+/// Pieces of a file that is written over at random, time and again: each keeps the two blocks that it lies in at most.
+#[test]
+fn small_bodies_take_no_more_than_the_blocks_they_lie_in() {
+    const BODIES: u64 = 1000;
+    let (runtime, dir) = (runtime(), tempfile::tempdir().expect("a directory"));
+    let engine = small_segments(dir.path());
+    runtime.block_on(async {
+        let mut newest = vec![0; BODIES as usize];
+        for turn in 1..=8 * BODIES {
+            let at = if turn <= BODIES { turn - 1 } else { turn.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32 } % BODIES;
+            let pin = write(&engine, &body(turn, 4096)).await;
+            let put = put(&format!("k{at}"), "v", vec![ExtentSlice::whole(pin.extent())]);
+            let durability = if turn % 100 == 0 { Synced } else { engine::Durability::Buffered };
+            engine.commit(&partition("p"), batch([put]), durability).await.expect("committed");
+            newest[at as usize] = turn;
+        }
+        engine.sweep_now().expect("cleaned");
+        assert!(taken(dir.path()) <= BODIES * 2 * 4096 + 65_536, "{} bytes are still taken", taken(dir.path()));
+        let view = engine.view(&partition("p")).await.expect("a view");
+        for (at, turn) in newest.into_iter().enumerate() {
+            let record = view.get(HEADS, format!("k{at}").as_bytes()).await.expect("a read").expect("there");
+            assert_eq!(read(&engine, record.slices[0]).await.expect("readable"), body(turn, 4096));
+        }
+    });
+}
+
 #[test]
 fn abandoned_bodies_give_their_space_back() {
     let (runtime, dir) = (runtime(), tempfile::tempdir().expect("a directory"));

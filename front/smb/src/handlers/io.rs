@@ -131,7 +131,11 @@ pub async fn write_bytes(
     is_through: bool,
 ) -> Result<(), Status> {
     let shell = &server.shell;
-    let content = Content::receive(shell.engine.as_ref(), &mut Given(Some(data).filter(|data| !data.is_empty()))).await;
+    let mut given = Given(Some(data).filter(|data| !data.is_empty()));
+    let content = match is_through {
+        true => Content::receive(shell.engine.as_ref(), &mut given).await,
+        false => Content::receive_buffered(shell.engine.as_ref(), &mut given).await,
+    };
     let content = content.map_err(|error| match error {
         engine::ExtentError::Fault(fault) => Status::from(Error::Fault(fault)),
         engine::ExtentError::Source(_) => Status::UNEXPECTED_IO_ERROR,
