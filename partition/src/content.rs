@@ -14,8 +14,9 @@ use crate::record::{BlobHead, corrupt};
 /// record store writes a value several times over its life, a segment file once.
 pub const INLINE_BYTES_MAX: u64 = 8 * 1024;
 
-/// The same of bodies that are buffered: nobody waits for their segment's sync, so nothing is won by the one write. What does not
-/// fill a block of the disk stays in its record all the same, for a block is the least that comes back from a segment.
+/// The same of what is buffered, where files are larger than that: nobody waits for the segment's sync, so nothing is won by the one
+/// write. What does not fill a block of the disk stays in its record all the same, for a block is the least that comes back from a
+/// segment; so does the beginning of a file, for most files are made small, and the next one is made with a sync of what was before.
 const BUFFERED_INLINE_BYTES_MAX: u64 = 4 * 1024 - 1;
 
 /// A body that has arrived. Its extents stay while this exists.
@@ -49,9 +50,17 @@ impl Content {
         Content::receive_over(engine, source, INLINE_BYTES_MAX).await
     }
 
-    /// The same of a body that a buffered command will name.
-    pub async fn receive_buffered(engine: &dyn Engine, source: &mut dyn Source) -> Result<Content, ExtentError> {
-        let inline_bytes_max = if engine.buffers() { BUFFERED_INLINE_BYTES_MAX } else { INLINE_BYTES_MAX };
+    /// The same of bytes that a buffered command will write at this offset.
+    pub async fn receive_buffered(
+        engine: &dyn Engine,
+        source: &mut dyn Source,
+        offset: u64,
+    ) -> Result<Content, ExtentError> {
+        let is_beginning = offset < INLINE_BYTES_MAX;
+        let inline_bytes_max = match engine.buffers() && !is_beginning {
+            true => BUFFERED_INLINE_BYTES_MAX,
+            false => INLINE_BYTES_MAX,
+        };
         Content::receive_over(engine, source, inline_bytes_max).await
     }
 

@@ -134,7 +134,7 @@ pub async fn write_bytes(
     let mut given = Given(Some(data).filter(|data| !data.is_empty()));
     let content = match is_through {
         true => Content::receive(shell.engine.as_ref(), &mut given).await,
-        false => Content::receive_buffered(shell.engine.as_ref(), &mut given).await,
+        false => Content::receive_buffered(shell.engine.as_ref(), &mut given, offset).await,
     };
     let content = content.map_err(|error| match error {
         engine::ExtentError::Fault(fault) => Status::from(Error::Fault(fault)),
