@@ -548,6 +548,41 @@ mod tests {
     use engine::GroupId;
     use engine::memory::MemoryEngine;
 
+    /// One that keeps buffered commits in memory, or says so.
+    struct Buffering(MemoryEngine, bool);
+
+    impl engine::around::Around for Buffering {
+        fn inner(&self) -> &dyn Engine {
+            &self.0
+        }
+
+        fn buffers(&self) -> bool {
+            self.1
+        }
+    }
+
+    #[tokio::test]
+    async fn where_small_bodies_lie() {
+        //        buffers  offset    bytes   in a record
+        let cases = [
+            (true, 0, 8192, true), // the beginning of a file
+            (true, 0, 8193, false),
+            (true, 4096, 4096, true),
+            (true, 8192, 4095, true), // less than a block
+            (true, 8192, 4096, false),
+            (true, 8191, 8192, true),
+            (false, 8192, 8192, true), // there a commit costs what a synced one does
+            (false, 8192, 8193, false),
+        ];
+        for (buffers, offset, bytes, is_inline) in cases {
+            let engine = Buffering(MemoryEngine::default(), buffers);
+            let mut given = Bytes::from(vec![7; bytes]);
+            let content = Content::receive_buffered(&engine, &mut Held(&mut given), offset).await.expect("received");
+            assert_eq!(content.bytes(), bytes as u64);
+            assert_eq!(matches!(content, Content::Inline(_)), is_inline, "{buffers} {offset} {bytes}");
+        }
+    }
+
     /// Parts given out two at a time, and what keeps their extents.
     struct Script {
         parts: Vec<Part>,

@@ -426,16 +426,13 @@ impl Core {
         Ok(writes)
     }
 
-    fn prepare_moves(
-        &mut self,
-        stage: &mut Stage,
-        claims: &mut Claims,
-        moves: &[Move],
-    ) -> Result<Writes, CommitError> {
+    fn prepare_moves(&mut self, stage: &mut Stage, claims: &mut Claims, moves: &[Move]) -> Result<Writes, CommitError> {
         // A record may name parts of several extents: what one of them moved is told to the next.
         let mut moved: HashMap<Bytes, NewRecord> = HashMap::new();
         for one in moves {
-            let Some(records) = stage.moved_records(one, &moved)?.filter(|records| !records.is_empty()) else { continue };
+            let Some(records) = stage.moved_records(one, &moved)?.filter(|records| !records.is_empty()) else {
+                continue;
+            };
             if claims.claim(stage, &self.shared.alive, Address::of(one.to))? {
                 moved.extend(records);
             }
