@@ -207,11 +207,11 @@ class Client:
         self.connection.disconnect(close=False)
 
     def open(self, path, access=READ | WRITE, share="", disposition=OPEN, options=0, lease=None, oplock="", attributes=0,
-             contexts=()):
-        """`share` by letters of R, W, D; `lease` by letters of R, W, H."""
+             contexts=(), key=None):
+        """`share` by letters of R, W, D; `lease` by letters of R, W, H, under a key of its own unless one is given."""
         one = Open(self.tree, path.replace("/", "\\"))
         contexts, level = list(contexts), OPLOCKS[oplock]
-        key = uuid.uuid4().bytes
+        key = key or uuid.uuid4().bytes
         if lease is not None:
             level = BY_LEASE
             wanted = struct.pack("<16sIIQ", key, bits(lease, CACHING), 0, 0)

@@ -323,3 +323,19 @@ def test_deletion_with_flags(client):
     with client.open("f", smb.DELETE, "RWD") as file:
         file.set(DISPOSITION_EX, struct.pack("<I", EX_DELETE | EX_IGNORE_READ_ONLY))
     assert client.names() == []
+
+
+def test_a_lease_key_is_of_one_file(client):
+    """Nothing else is opened with it while the file is (MS-SMB2 3.3.5.9.8), nor a directory, which has no leases."""
+    with client.open("f", smb.EVERYTHING, "RWD", smb.CREATE, lease="RWH") as file:
+        for act in (lambda: client.open("other", smb.EVERYTHING, "RWD", smb.CREATE, lease="R", key=file.key),
+                    lambda: client.directory("new", disposition=smb.CREATE, lease="R", key=file.key),
+                    lambda: client.directory("", lease="R", key=file.key)):
+            with smb.refused("INVALID_PARAMETER"):
+                act()
+        assert client.names() == ["f"], "nothing was made by what was refused"
+        client.open("f", smb.EVERYTHING, "RWD", lease="RWH", key=file.key).close()
+    with client.directory("new", disposition=smb.CREATE, lease="RH", key=file.key) as directory:
+        assert directory.caching is None
+        # A directory holds no lease, so its key is free.
+        client.open("f", smb.EVERYTHING, "RWD", lease="RWH", key=file.key).close()

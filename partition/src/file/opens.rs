@@ -405,6 +405,11 @@ impl OpenFiles {
         })
     }
 
+    /// Is there a file that is open with this lease?
+    pub fn is_leased_by(&self, key: &LeaseKey) -> bool {
+        lock(&self.0.leases).contains_key(key)
+    }
+
     /// Takes back a handle that nobody was given: it was never there.
     pub fn abandon(&self, share: &GroupId, handle: HandleId) {
         self.change(share, |opens| opens.reenter(handle, |opening| opening.deletes_on_close = false));

@@ -244,6 +244,11 @@ impl Open {
         let Site { state, place, is_empty, known, runs } = site;
         match place {
             Place::NoParent => Err(Refused::NoPath),
+        // A key that is in use is refused for whatever else is opened with it, for a directory, too (MS-SMB2 3.3.5.9.8), though that
+        // would be given no lease.
+        if node.is_directory() && wish.caching.lease().is_some_and(|key| self.opens.is_leased_by(&key)) {
+            return Err(Conflict::LeaseOfAnother.into());
+        }
             Place::Free { above } => {
                 judge_new(&self.wish)?;
                 let kind = match self.wish.kind {
