@@ -325,6 +325,43 @@ def test_deletion_with_flags(client):
     assert client.names() == []
 
 
+NAME, ALL, NORMALIZED_NAME = 9, 18, 48
+
+
+def told_name(handle, what, before=0):
+    told = handle.query(what)[before:]
+    length = struct.unpack_from("<I", told)[0]
+    return told[4:4 + length].decode("utf-16-le")
+
+
+def test_names_are_told_as_they_are_stored(share, client):
+    """Whatever letters a client opened it with (MS-FSCC 2.4.32, 2.4.35): every name on the way, after a rename too."""
+    share.create_directory("Outer")
+    share.create_directory("Outer/Inner")
+    client.make("Outer/Inner/File.TXT", b"x")
+    with client.directory("OUTER/inner") as directory:
+        assert told_name(directory, NORMALIZED_NAME) == "Outer\\Inner"
+    with client.open("outer/INNER/file.txt", smb.EVERYTHING, "RWD") as file:
+        assert told_name(file, NORMALIZED_NAME) == "Outer\\Inner\\File.TXT"
+        assert told_name(file, NAME) == told_name(file, ALL, 96) == "\\Outer\\Inner\\File.TXT"
+        assert [handle.path for handle in share.get_file_client("outer/inner/file.txt").list_handles()] == ["Outer/Inner/File.TXT"]
+        file.rename("OUTER/Other.txt")
+        assert told_name(file, NORMALIZED_NAME) == "Outer\\Other.txt"
+        # Another spelling of the same name is the name from here on.
+        file.rename("outer/OTHER.txt")
+        assert told_name(file, NORMALIZED_NAME) == "Outer\\OTHER.txt"
+        share.get_file_client("outer/other.txt").rename_file("outer/INNER/Third")
+        assert told_name(file, NORMALIZED_NAME) == "Outer\\Inner\\Third"
+    with client.open("OUTER/NEW", smb.EVERYTHING, "RWD", smb.CREATE) as file:
+        assert told_name(file, NORMALIZED_NAME) == "Outer\\NEW"
+    share.create_snapshot()
+    with client.directory("") as root:
+        moment = root.snapshots()[0]
+        assert told_name(root, NORMALIZED_NAME) == ""
+    with client.open(f"{moment}/outer/new", smb.READ, "RWD") as file:
+        assert told_name(file, NORMALIZED_NAME) == "Outer\\NEW"
+
+
 def test_a_lease_key_is_of_one_file(client):
     """Nothing else is opened with it while the file is (MS-SMB2 3.3.5.9.8), nor a directory, which has no leases."""
     with client.open("f", smb.EVERYTHING, "RWD", smb.CREATE, lease="RWH") as file:

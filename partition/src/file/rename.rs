@@ -33,10 +33,17 @@ pub struct Rename {
     pub content_type: Option<String>,
 }
 
+/// What was renamed, and its path as it is stored now.
+pub struct Moved {
+    pub made: Made,
+    pub path: String,
+}
+
 pub struct Both {
     state: ShareState,
     source: Place,
     destination: Place,
+    path: String,
     known: Known,
     opened: Result<(), Refusal>,
     /// Of what is replaced.
@@ -99,7 +106,7 @@ fn refuse_below_itself(above: &[FileId], source: &Found) -> Result<(), Refusal> 
 
 impl Command for Rename {
     type Records = Both;
-    type Outcome = Made;
+    type Outcome = Moved;
 
     fn partition(&self) -> &PartitionId {
         self.target.partition()
@@ -108,7 +115,8 @@ impl Command for Rename {
     async fn load(&self, reader: &Reader<'_>) -> Result<Both, Fault> {
         let share = self.target.share();
         let source = tree::find(reader, share, &self.source).await?;
-        let destination = tree::find(reader, share, &self.target.path).await?;
+        let (destination, spelled) = tree::find_spelled(reader, share, &self.target.path).await?;
+        let path = spelled.of(&destination, self.target.path.names().last());
         let runs = body::load_few(reader, destination.node()).await?;
         let is_empty = match destination.node().filter(|node| node.is_directory()) {
             Some(node) => is_empty(reader, node.id).await?,
@@ -122,7 +130,7 @@ impl Command for Rename {
             false => opened.and_then(|()| self.target.open(reader, &destination, |node| access(Effect::Deletes, node))),
         };
         let (state, known) = (tree::state(reader).await?, self.settings.load(reader, None).await?);
-        Ok(Both { state, source, destination, known, opened, runs, is_empty })
+        Ok(Both { state, source, destination, path, known, opened, runs, is_empty })
     }
 
     fn check(&self, both: &Both, now: Timestamp) -> Result<(), Refusal> {
@@ -132,9 +140,9 @@ impl Command for Rename {
         self.settings.check(&both.known)
     }
 
-    fn decide(&self, both: Both, moment: Moment) -> Result<(Vec<Write>, Made), Refusal> {
+    fn decide(&self, both: Both, moment: Moment) -> Result<(Vec<Write>, Moved), Refusal> {
         self.check(&both, moment.now)?;
-        let Both { state, source, destination, runs, .. } = both;
+        let Both { state, source, destination, path, runs, .. } = both;
         let source = source.found().ok_or(ErrorCode::ResourceNotFound)?;
         let name = self.target.path.names().last().ok_or(ErrorCode::InvalidInput)?;
         let mut node = source.node.clone();
@@ -148,7 +156,7 @@ impl Command for Rename {
         self.settings.apply_to_old(&mut node, moment.now, &mut edit);
         stamp(&mut node, moment);
         let above = relocate(&mut edit, &state, &source, destination, name, &mut node, runs)?;
-        Ok((edit.finish(), Made { node, above }))
+        Ok((edit.finish(), Moved { made: Made { node, above }, path }))
     }
 }
 

@@ -109,9 +109,9 @@ impl Target {
     }
 
     /// What it held first was moved here: handles on it follow.
-    pub fn moved(&self, above: &[FileId]) {
+    pub fn moved(&self, path: &str, above: &[FileId]) {
         if let Some(first) = lock(&self.held).first() {
-            first.moved(&self.path.to_string(), above);
+            first.moved(path, above);
         }
     }
 

@@ -80,6 +80,29 @@ impl Place {
     }
 }
 
+/// A path as its names are stored, whatever a client's letters were; as far as there is something.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Spelled(String);
+
+impl Spelled {
+    fn push(&mut self, name: &str) {
+        if !self.0.is_empty() {
+            self.0.push('/');
+        }
+        self.0.push_str(name);
+    }
+
+    /// Of what was found at a place, or is given this name there.
+    pub fn of(mut self, place: &Place, new_name: Option<&FileName>) -> String {
+        if let (Place::Taken(_), Some(_)) = (place, new_name) {
+            let parent_bytes = self.0.rfind('/').unwrap_or(0);
+            self.0.truncate(parent_bytes);
+        }
+        new_name.into_iter().for_each(|name| self.push(name.as_str()));
+        self.0
+    }
+}
+
 /// Reads records as a command or as a request that only looks.
 enum Source<'a, 'r> {
     Command(&'a Reader<'r>),
@@ -94,7 +117,8 @@ impl Source<'_, '_> {
         }
     }
 
-    async fn find(&self, share: &ShareHead, path: &FilePath) -> Result<Place, Fault> {
+    /// Spells what it finds on the way as it is stored.
+    async fn find(&self, share: &ShareHead, path: &FilePath, spelled: &mut Spelled) -> Result<Place, Fault> {
         let mut above = Vec::with_capacity(path.names().len());
         let (mut id, mut entry) = (FileId::ROOT, None);
         for (at, name) in path.names().iter().enumerate() {
@@ -110,6 +134,7 @@ impl Source<'_, '_> {
                         return Ok(Place::NoParent);
                     }
                     id = named.id;
+                    spelled.push(&named.name);
                     entry = Some((key, stored));
                 }
             }
@@ -165,7 +190,14 @@ pub fn untouched_root(share: &ShareHead) -> Node {
 
 /// What is at a path now, for a command.
 pub async fn find(reader: &Reader<'_>, share: &ShareHead, path: &FilePath) -> Result<Place, Fault> {
-    Source::Command(reader).find(share, path).await
+    Source::Command(reader).find(share, path, &mut Spelled::default()).await
+}
+
+/// The same, and how it is spelled.
+pub async fn find_spelled(reader: &Reader<'_>, share: &ShareHead, path: &FilePath) -> Result<(Place, Spelled), Fault> {
+    let mut spelled = Spelled::default();
+    let place = Source::Command(reader).find(share, path, &mut spelled).await?;
+    Ok((place, spelled))
 }
 
 /// What has a name in the last of these directories, for a command.
@@ -188,7 +220,19 @@ pub async fn find_in(
 
 /// What is or was at a path, for a request that only looks.
 pub async fn find_at(view: &dyn View, at: At, share: &ShareHead, path: &FilePath) -> Result<Place, Fault> {
-    Source::View(view, at).find(share, path).await
+    Source::View(view, at).find(share, path, &mut Spelled::default()).await
+}
+
+/// The same, and how it is or was spelled.
+pub async fn find_spelled_at(
+    view: &dyn View,
+    at: At,
+    share: &ShareHead,
+    path: &FilePath,
+) -> Result<(Place, Spelled), Fault> {
+    let mut spelled = Spelled::default();
+    let place = Source::View(view, at).find(share, path, &mut spelled).await?;
+    Ok((place, spelled))
 }
 
 /// Something that is there, by its id alone.

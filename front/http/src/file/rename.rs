@@ -37,8 +37,8 @@ pub async fn rename(shell: &Shell, request: &Request<'_>, row: &'static Operatio
         content_type,
     };
     let outcome = execute(shell, request, &share, &command).await?;
-    command.target.moved(&outcome.above);
-    Ok(made(row, &outcome))
+    command.target.moved(&outcome.path, &outcome.made.above);
+    Ok(made(row, &outcome.made))
 }
 
 /// The path that the source's URL names, in the same share.

@@ -531,7 +531,7 @@ async fn in_snapshot(request: &Request, share: &Arc<Share>, asked: &Asked<'_>) -
     let taken = taken.into_iter().find(|taken| taken.seconds() == wanted.seconds());
     let taken = taken.ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
     let found = share::find(&server.shell, &share.account, &share.name, Some(taken)).await.map_err(failed)?;
-    let node = look::find(&server.shell, &found, &asked.path).await?;
+    let (node, path) = look::find(&server.shell, &found, &asked.path).await?;
     match (asked.kind, node.is_directory()) {
         (Kind::File, true) => return Err(Status::FILE_IS_A_DIRECTORY),
         (Kind::Directory, false) => return Err(Status::NOT_A_DIRECTORY),
@@ -548,7 +548,7 @@ async fn in_snapshot(request: &Request, share: &Arc<Share>, asked: &Asked<'_>) -
         mask,
         mode: mode(asked.request.options),
         is_through: false,
-        path: asked.path.to_string(),
+        path,
         lease: None,
         tree: request.tree()?.id,
         session: session.id,

@@ -241,14 +241,14 @@ async fn rename_to(request: &Request, server: &Server, open: &Open, input: &[u8]
     }
     let share = &open.share.found;
     let mut waited = None;
-    let (from, node) = loop {
+    let (from, to, node) = loop {
         let handle = open.handle(server)?;
         let from = handle.opening.path.clone();
         let at_work = at_work(server, open)?;
         let renamed = rename::rename(&server.shell, share, handle, to.clone(), asked.replaces).await;
         drop(at_work);
         match renamed {
-            Ok(node) => break (from, node),
+            Ok((node, to)) => break (from, to, node),
             Err(Error::Refused(Refused::Opened(conflict))) => {
                 // Others have it open in a way that does not let it go.
                 let is_shared = matches!(conflict, Conflict::Sharing);
@@ -262,7 +262,6 @@ async fn rename_to(request: &Request, server: &Server, open: &Open, input: &[u8]
     };
     open.write_down(server).await?;
     let what = if node.is_directory() { filter::DIRECTORY_NAME } else { filter::FILE_NAME };
-    let to = to.to_string();
     server.watches.moved(share.group(), node.id, &to);
     let parent = |path: &str| path.rsplit_once('/').map_or(String::new(), |(parent, _)| contract::names::fold(parent));
     let is_same_directory = parent(&from) == parent(&to);

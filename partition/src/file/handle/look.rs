@@ -11,7 +11,7 @@ use crate::file::body::{Body, Rest};
 use crate::file::delete::is_empty;
 use crate::file::list::{Listing, Names};
 use crate::file::share;
-use crate::file::tree::{find_at, node_key, state, untouched_root};
+use crate::file::tree::{Place, find_spelled_at, node_key, state, untouched_root};
 use crate::file::versions::{Versioned, get_at};
 use crate::key;
 use crate::record::{FileId, Node};
@@ -46,16 +46,18 @@ async fn body(shell: &Shell, share: &share::Found, file: FileId) -> Result<(Box<
     Ok((view, body, bytes))
 }
 
-/// What is at a path, for those who open it in a snapshot.
-pub async fn find(shell: &Shell, share: &share::Found, path: &FilePath) -> Result<Node, Error> {
+/// What is at a path, and the path as its names are stored, for those who open it in a snapshot.
+pub async fn find(shell: &Shell, share: &share::Found, path: &FilePath) -> Result<(Node, String), Error> {
     let find = || async {
         let view = share.view(shell).await?;
-        Ok::<_, Error>(find_at(view.as_ref(), share.at, &share.head, path).await?)
+        Ok::<_, Error>(find_spelled_at(view.as_ref(), share.at, &share.head, path).await?)
     };
-    match share.steadily(shell, find).await? {
-        crate::file::tree::Place::NoParent => Err(Refused::NoPath.into()),
-        crate::file::tree::Place::Free { .. } => Err(Refused::NotFound.into()),
-        crate::file::tree::Place::Taken(found) => Ok(found.node),
+    let (place, spelled) = share.steadily(shell, find).await?;
+    let path = spelled.of(&place, None);
+    match place {
+        Place::NoParent => Err(Refused::NoPath.into()),
+        Place::Free { .. } => Err(Refused::NotFound.into()),
+        Place::Taken(found) => Ok((found.node, path)),
     }
 }
 

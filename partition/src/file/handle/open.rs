@@ -133,6 +133,8 @@ struct Open {
 struct Site {
     state: ShareState,
     place: Place,
+    /// The path as it is stored, or will be.
+    path: String,
     /// Of a directory that is to go: is there nothing in it?
     is_empty: bool,
     known: Known,
@@ -211,7 +213,14 @@ impl Open {
         }
     }
 
-    fn enter(&self, node: &Node, above: &[FileId], is_new: bool, now: Timestamp) -> Result<(Opened, u32), Refused> {
+    fn enter(
+        &self,
+        node: &Node,
+        above: &[FileId],
+        path: String,
+        is_new: bool,
+        now: Timestamp,
+    ) -> Result<(Opened, u32), Refused> {
         let wish = &self.wish;
         let is_read_only = !node.is_directory() && node.attributes.has(FileAttributes::READ_ONLY);
         let mask = granted(wish.mask, wish.wants_maximum, is_read_only);
@@ -219,7 +228,7 @@ impl Open {
             session: wish.session,
             client_address: wish.client_address.clone(),
             client_name: wish.client_name.clone(),
-            path: wish.path.to_string(),
+            path,
             file: node.id,
             above: above.to_vec(),
             claim: Claim { access: access(mask), share: wish.share },
@@ -235,20 +244,20 @@ impl Open {
             is_leased: LeaseState::of(node.lease.as_ref(), now).is_locked(),
             listener: wish.listener.clone(),
         };
+        // A key that is in use is refused for whatever else is opened with it, for a directory, too (MS-SMB2 3.3.5.9.8), though that
+        // would be given no lease.
+        if node.is_directory() && wish.caching.lease().is_some_and(|key| self.opens.is_leased_by(&key)) {
+            return Err(Conflict::LeaseOfAnother.into());
+        }
         let opened = self.opens.open(&self.group, opening, now)?;
         *lock(&self.entered) = Some(opened.handle.clone());
         Ok((opened, mask))
     }
 
     fn make(&self, site: Site, moment: Moment) -> Result<(Vec<Write>, OpenedFile), Refused> {
-        let Site { state, place, is_empty, known, runs } = site;
+        let Site { state, place, path, is_empty, known, runs } = site;
         match place {
             Place::NoParent => Err(Refused::NoPath),
-        // A key that is in use is refused for whatever else is opened with it, for a directory, too (MS-SMB2 3.3.5.9.8), though that
-        // would be given no lease.
-        if node.is_directory() && wish.caching.lease().is_some_and(|key| self.opens.is_leased_by(&key)) {
-            return Err(Conflict::LeaseOfAnother.into());
-        }
             Place::Free { above } => {
                 judge_new(&self.wish)?;
                 let kind = match self.wish.kind {
@@ -260,7 +269,7 @@ impl Open {
                 self.settings.apply_to_new(&mut node, moment.now, &known, &mut edit);
                 let name = self.wish.path.names().last().ok_or(Refused::Invalid)?;
                 edit.add(parent(&above), name, &node);
-                let (Opened { handle, caching }, mask) = self.enter(&node, &above, true, moment.now)?;
+                let (Opened { handle, caching }, mask) = self.enter(&node, &above, path, true, moment.now)?;
                 Ok((edit.finish(), OpenedFile { handle, caching, node, mask, done: Done::Created }))
             }
             Place::Taken(found) => {
@@ -273,7 +282,8 @@ impl Open {
                     return Err(Refused::NotEmpty);
                 }
                 let overwrites = self.wish.disposition.overwrites();
-                let (Opened { handle, caching }, mask) = self.enter(&found.node, &found.above, false, moment.now)?;
+                let (Opened { handle, caching }, mask) =
+                    self.enter(&found.node, &found.above, path, false, moment.now)?;
                 if !overwrites {
                     let node = found.node;
                     return Ok((Vec::new(), OpenedFile { handle, caching, node, mask, done: Done::Opened }));
@@ -311,7 +321,9 @@ impl Command for Open {
     }
 
     async fn load(&self, reader: &Reader<'_>) -> Result<Site, Fault> {
-        let place = tree::find(reader, &self.head, &self.wish.path).await?;
+        let (place, spelled) = tree::find_spelled(reader, &self.head, &self.wish.path).await?;
+        let new_name = self.wish.path.names().last().filter(|_| place.new_in().is_some());
+        let path = spelled.of(&place, new_name);
         let known = self.settings.load(reader, place.new_in()).await?;
         let runs = match self.wish.disposition.overwrites() {
             true => body::load_few(reader, place.node()).await?,
@@ -321,7 +333,7 @@ impl Command for Open {
             Some(node) => is_empty(reader, node.id).await?,
             None => true,
         };
-        Ok(Site { state: tree::state(reader).await?, place, is_empty, known, runs })
+        Ok(Site { state: tree::state(reader).await?, place, path, is_empty, known, runs })
     }
 
     fn check(&self, _: &Site, _: Timestamp) -> Result<(), Refusal> {

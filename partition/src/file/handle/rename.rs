@@ -14,7 +14,7 @@ use crate::file::body::{self, Met};
 use crate::file::create::Made;
 use crate::file::opens::{Handle, OpenFiles, Renaming};
 use crate::file::range::refuse_pending;
-use crate::file::rename::relocate;
+use crate::file::rename::{Moved, relocate};
 use crate::file::settings::stamp;
 use crate::file::share;
 use crate::file::tree::{self, Place};
@@ -24,14 +24,14 @@ use crate::lease::LeaseState;
 use crate::record::{FileId, Node, ShareHead, ShareState};
 use crate::turns::lock;
 
-/// Renames what a handle is on. Handles follow.
+/// Renames what a handle is on. Handles follow. Tells what it is called now, with what its directories are called.
 pub async fn rename(
     shell: &Shell,
     share: &share::Found,
     handle: Arc<Handle>,
     to: FilePath,
     replaces: bool,
-) -> Result<Node, Error> {
+) -> Result<(Node, String), Error> {
     let command = RenameFile {
         partition: key::tree_partition(share.group()),
         group: share.group().clone(),
@@ -43,11 +43,11 @@ pub async fn rename(
         opens: shell.open_files.clone(),
         renaming: Mutex::default(),
     };
-    let Made { node, above } = shell.execute(&command).await??;
+    let Moved { made: Made { node, above }, path } = shell.execute(&command).await??;
     if let Some(renaming) = lock(&command.renaming).take() {
-        renaming.moved(&command.to.to_string(), &above);
+        renaming.moved(&path, &above);
     }
-    Ok(node)
+    Ok((node, path))
 }
 
 struct RenameFile {
@@ -67,6 +67,8 @@ struct Both {
     state: ShareState,
     source: Place,
     destination: Place,
+    /// As it will be stored.
+    path: String,
     /// Of what is replaced.
     runs: Option<Vec<Met>>,
 }
@@ -95,8 +97,8 @@ impl RenameFile {
         Ok(Some(found.node.id))
     }
 
-    fn make(&self, both: Both, moment: Moment) -> Result<(Vec<Write>, Made), Refused> {
-        let Both { state, source, destination, runs } = both;
+    fn make(&self, both: Both, moment: Moment) -> Result<(Vec<Write>, Moved), Refused> {
+        let Both { state, source, destination, path, runs } = both;
         let source =
             source.found().filter(|found| found.node.id == self.handle.opening.file).ok_or(Refused::NotFound)?;
         if source.node.id == FileId::ROOT {
@@ -117,13 +119,13 @@ impl RenameFile {
         let above =
             relocate(&mut edit, &state, &source, destination, name, &mut node, runs).map_err(|_| Refused::NoPath)?;
         *lock(&self.renaming) = Some(renaming);
-        Ok((edit.finish(), Made { node, above }))
+        Ok((edit.finish(), Moved { made: Made { node, above }, path }))
     }
 }
 
 impl Command for RenameFile {
     type Records = Both;
-    type Outcome = Result<Made, Refused>;
+    type Outcome = Result<Moved, Refused>;
 
     fn partition(&self) -> &PartitionId {
         &self.partition
@@ -131,9 +133,10 @@ impl Command for RenameFile {
 
     async fn load(&self, reader: &Reader<'_>) -> Result<Both, Fault> {
         let source = tree::find(reader, &self.head, &self.from).await?;
-        let destination = tree::find(reader, &self.head, &self.to).await?;
+        let (destination, spelled) = tree::find_spelled(reader, &self.head, &self.to).await?;
+        let path = spelled.of(&destination, self.to.names().last());
         let runs = body::load_few(reader, destination.node()).await?;
-        Ok(Both { state: tree::state(reader).await?, source, destination, runs })
+        Ok(Both { state: tree::state(reader).await?, source, destination, path, runs })
     }
 
     fn check(&self, _: &Both, _: Timestamp) -> Result<(), Refusal> {
