@@ -14,7 +14,9 @@ RESTART, SINGLE, INDEX, REOPEN = (QueryDirectoryFlags.SMB2_RESTART_SCANS, QueryD
 
 # By number: what comes before the name, and where of it the id is (MS-FSCC 2.4). All but names alone tell times, sizes, attributes.
 CLASSES = {"directory": (1, 64, None), "full": (2, 68, None), "both": (3, 94, None), "names": (12, 12, None),
-           "id both": (37, 104, 96), "id full": (38, 80, 72), "id extended": (60, 88, 72), "id extended both": (63, 114, 72)}
+           "id both": (37, 104, 96), "id full": (38, 80, 72), "id extended": (60, 88, 72), "id extended both": (63, 114, 72),
+           "id 64 extended": (78, 80, 72), "id 64 extended both": (79, 106, 72), "id all extended": (80, 96, 72),
+           "id all extended both": (81, 122, 72)}
 
 
 def ask(directory, pattern="*", number=12, flags=0, bytes_max=1 << 16):
@@ -71,6 +73,10 @@ def test_classes(share, client, what):
             assert [created // 10, written // 10, changed // 10] == [smb.filetime(one) // 10 for one in times]
             assert (size, allocated) == ((5000, 8192) if name == "file.txt" else (0, 0))
             assert attributes & 0x10 == (0x10 if name == "Dir" else 0)
+        # Entries have no numbers (MS-FSA 2.1.5.6.3).
+        assert struct.unpack_from("<I", entries[name], 4) == (0,)
+        if what.startswith("id all"):
+            assert struct.unpack_from("<QQ", entries[name], 80) == (int(known.file_id), 0)
         if id_at:
             assert str(struct.unpack_from("<Q", entries[name], id_at)[0]) == known.file_id
 
@@ -94,7 +100,9 @@ def test_classes_that_are_none(client):
 
 
 PATTERNS = {"*": ["a.txt", "ab.TXT", "b", "c.d.txt"], "*.txt": ["a.txt", "ab.TXT", "c.d.txt"], "A*": ["a.txt", "ab.TXT"], "?": ["b"],
-            "a?.txt": ["ab.TXT"], "b": ["b"], "<.txt": ["a.txt", "ab.TXT", "c.d.txt"], "a>>.txt": ["a.txt", "ab.TXT"], 'a"txt': ["a.txt"]}
+            "a?.txt": ["ab.TXT"], "b": ["b"], "<.txt": ["a.txt", "ab.TXT", "c.d.txt"], "a>>.txt": ["a.txt", "ab.TXT"], 'a"txt': ["a.txt"],
+            # What Windows makes of `*.`, `a*.*` and `*b.txt`, and no pattern at all.
+            "<": ["b"], 'a<"*': ["a.txt", "ab.TXT"], "<b.txt": ["ab.TXT"], "": ["a.txt", "ab.TXT", "b", "c.d.txt"]}
 
 
 @pytest.fixture
@@ -123,14 +131,61 @@ def test_one_at_a_time_and_again(four):
         assert names(ask(root, "", flags=RESTART | SINGLE)) == ["."]
         assert rest(root) == every[1:]
         assert names(ask(root, "b", flags=RESTART)) == ["b"] and names(ask(root, "a*", flags=REOPEN)) == ["a.txt", "ab.TXT"]
-        # Places by number are none of a share's; who names one goes on where it was.
+        # Entries have no numbers; who names one goes on where it was, with the pattern that it had.
         assert names(ask(root, flags=RESTART | SINGLE)) == ["."]
-        assert names(ask(root, flags=INDEX | SINGLE)) == [".."]
+        assert names(ask(root, "b", flags=INDEX | SINGLE)) == [".."]
         # As many as fit.
         assert names(ask(root, flags=RESTART, bytes_max=32)) == [".", ".."]
         assert rest(root, bytes_max=40) == PATTERNS["*"]
         with smb.refused("INFO_LENGTH_MISMATCH"):
             ask(root, flags=RESTART, bytes_max=12)
+        # Not even for one whose name is longer; and it is not passed over.
+        with smb.refused("INFO_LENGTH_MISMATCH"):
+            ask(root, "c*", flags=RESTART, bytes_max=20)
+        assert names(ask(root, bytes_max=40)) == ["c.d.txt"]
+
+
+def test_nothing_is_found_once_and_then_there_is_no_more(four):
+    """MS-FSA 2.1.5.6.3: the first that asks is told that there is no such file; later ones have seen all, unless they begin anew."""
+    with four.directory() as root:
+        for flags, expected in ((0, "NO_SUCH_FILE"), (0, "NO_MORE_FILES"), (RESTART, "NO_MORE_FILES"), (REOPEN, "NO_SUCH_FILE")):
+            with smb.refused(expected):
+                ask(root, "nothing", flags=flags)
+        assert names(ask(root, "b", flags=RESTART)) == ["b"]
+        with smb.refused("NO_MORE_FILES"):
+            ask(root, "nothing", flags=RESTART)
+
+
+@pytest.mark.parametrize("pattern", ["a\\b", "a/b", "a:b", "a|b", "a\0b", "x" * 256])
+def test_no_pattern_that_no_name_could_match(four, pattern):
+    with four.directory() as root:
+        with smb.refused("OBJECT_NAME_INVALID"):
+            ask(root, pattern)
+        assert names(ask(root, "b")) == ["b"]
+
+
+def test_listings_that_are_asked_for_at_once(client):
+    """Each goes on where the one before it ended, though nobody waits for its answer."""
+    for number in range(60):
+        client.make(f"file{number:02}")
+    with client.directory() as root:
+        asked = SMB2QueryDirectoryRequest()
+        asked["file_information_class"], asked["file_id"], asked["output_buffer_length"] = 12, root.id, 200
+        asked["buffer"] = "*".encode("utf-16-le")
+        found = []
+        for request in [client.send(asked) for _ in range(14)]:
+            answer = SMB2QueryDirectoryResponse()
+            try:
+                answer.unpack(client.receive(request))
+            except smb.Refused as error:
+                assert error.status == "NO_MORE_FILES"
+                continue
+            data = answer["buffer"].get_value()
+            while data:
+                after = struct.unpack_from("<I", data)[0]
+                found.append(name_of(data, 12))
+                data = data[after:] if after else b""
+        assert found == [".", "..", *(f"file{number:02}" for number in range(60))]
 
 
 def test_what_is_told_of_a_directory(share, client):

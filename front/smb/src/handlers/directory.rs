@@ -1,5 +1,10 @@
-//! QUERY_DIRECTORY: the names in a directory that match a pattern (MS-SMB2 3.3.5.18, MS-FSA 2.1.4.4).
+//! QUERY_DIRECTORY: the names in a directory that match a pattern (MS-SMB2 3.3.5.18, MS-FSA 2.1.4.4, 2.1.5.6.3).
+//!
+//! Entries have no numbers, and a listing that names one (SMB2_INDEX_SPECIFIED) goes on where it was: an object store need not know any
+//! (MS-FSA 2.1.5.6), its algorithm writes zero into the FileIndex of every entry and does not look at the one that is asked for (2.1.5.6.3
+//! and below), and NTFS, like Samba, has it so.
 
+use contract::limits::FILE_NAME_UNITS_MAX;
 use contract::names::fold;
 use contract::rights as right;
 use partition::file::handle::look;
@@ -21,11 +26,13 @@ const NAMES_AT_ONCE: usize = 1024;
 const ENTRY_BYTES: usize = 64;
 
 /// Where a client is in a directory. Nothing is read ahead of what it is told: what goes meanwhile is not told.
+#[derive(Clone)]
 pub struct Search {
     /// In upper case.
     pattern: Vec<char>,
     next: Next,
-    told_any: bool,
+    /// Nobody was answered yet: that nothing matches is news (MS-FSA 2.1.5.6.3, FirstQuery).
+    is_first: bool,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -39,17 +46,34 @@ enum Next {
 }
 
 impl Search {
-    fn new(pattern: &str) -> Search {
-        Search { pattern: fold(pattern).chars().collect(), next: Next::Dot, told_any: false }
+    /// An empty pattern is every name (MS-FSA 2.1.5.6).
+    fn new(pattern: &str, is_first: bool) -> Result<Search, Status> {
+        if !is_pattern(pattern) {
+            return Err(Status::OBJECT_NAME_INVALID);
+        }
+        let pattern = if pattern.is_empty() { "*" } else { pattern };
+        Ok(Search { pattern: fold(pattern).chars().collect(), next: Next::Dot, is_first })
+    }
+
+    /// As a request has it: where it was, or from the beginning, with the pattern it had or another. SMB2_REOPEN makes it as if the
+    /// directory was only now opened; SMB2_RESTART_SCANS does not.
+    fn go_on(old: Option<Search>, asked: &DirectoryRequest) -> Result<Search, Status> {
+        let (restarts, reopens) = (asked.flags & search::RESTART != 0, asked.flags & search::REOPEN != 0);
+        match (old, asked.pattern.as_str()) {
+            (None, pattern) => Search::new(pattern, true),
+            (Some(old), _) if !restarts && !reopens => Ok(old),
+            (Some(old), "") => Ok(Search { next: Next::Dot, is_first: old.is_first || reopens, ..old }),
+            (Some(old), pattern) => Search::new(pattern, old.is_first || reopens),
+        }
     }
 
     /// What every name that matches begins with: only those are looked at.
     fn prefix(&self) -> String {
-        self.pattern.iter().take_while(|letter| !matches!(letter, '*' | '?' | '<' | '>' | '"')).collect()
+        self.pattern.iter().take_while(|letter| !WILD.contains(letter)).collect()
     }
 
     /// The next few that match, each with what comes after it. At the end there are none.
-    async fn some(&self, server: &Server, open: &Open, count: usize) -> Result<Vec<(Entry, Next)>, Status> {
+    async fn some(&self, server: &Server, open: &Open, mut count: usize) -> Result<Vec<(Entry, Next)>, Status> {
         let (shell, share) = (&server.shell, &open.share.found);
         let mut next = self.next.clone();
         let mut found = Vec::new();
@@ -81,6 +105,8 @@ impl Search {
                 Some((_, after)) => *after = end,
                 None => next = end,
             }
+            // Where few match, more are looked at in one go.
+            count = (count * 2).min(NAMES_AT_ONCE);
             if !found.is_empty() {
                 break;
             }
@@ -108,22 +134,14 @@ pub async fn query(request: &Request) -> Result<Reply, Status> {
     if !is_directory_class(asked.class) {
         return Err(Status::INVALID_INFO_CLASS);
     }
-    // Only one request at a time moves on: who finds it taken begins where it was.
-    let old = lock(&open.state).search.take();
-    let begins_anew = asked.flags & (search::RESTART | search::REOPEN) != 0;
-    let mut search = match old {
-        Some(search) if !begins_anew => search,
-        old => {
-            if asked.pattern.is_empty() && old.is_none() {
-                return Err(Status::OBJECT_NAME_INVALID);
-            }
-            match (old, asked.pattern.as_str()) {
-                (Some(old), "") => Search { next: Next::Dot, ..old },
-                (_, pattern) => Search::new(pattern),
-            }
-        }
-    };
+    // Each goes on where the one before it ended, so that is over first.
+    if let Some(arrival) = &request.arrival {
+        arrival.is_first().await;
+    }
+    let old = lock(&open.state).search.clone();
+    let mut search = Search::go_on(old, &asked)?;
     let told = tell(server, open, &mut search, &asked).await;
+    search.is_first = false;
     lock(&open.state).search = Some(search);
     told.map(|entries| Reply::of(output_response(&entries)))
 }
@@ -146,37 +164,44 @@ async fn tell(server: &Server, open: &Open, search: &mut Search, asked: &Directo
                 }
                 break 'full;
             }
-            (search.next, search.told_any) = (after, true);
+            search.next = after;
             if is_single {
                 break 'full;
             }
         }
     }
-    match (entries.is_empty(), search.told_any) {
+    match (entries.is_empty(), search.is_first) {
         (false, _) => Ok(entries.into_bytes()),
-        (true, false) => Err(Status::NO_SUCH_FILE),
-        (true, true) => Err(Status::NO_MORE_FILES),
+        (true, true) => Err(Status::NO_SUCH_FILE),
+        (true, false) => Err(Status::NO_MORE_FILES),
     }
 }
 
+/// Letters that stand for others (MS-FSA 2.1.4.3).
+const WILD: [char; 5] = ['*', '?', '<', '>', '"'];
+
+/// Could a name match it at all? It is a name with wildcards in it (MS-FSCC 2.1.5.2), or nothing.
+fn is_pattern(pattern: &str) -> bool {
+    let is_letter = |letter: char| letter >= ' ' && !matches!(letter, '\\' | '/' | ':' | '|');
+    pattern.chars().all(is_letter) && pattern.encode_utf16().count() <= FILE_NAME_UNITS_MAX
+}
+
 /// Does a name match a pattern in upper case? `*` is any letters, `?` any one; `<`, `>` and `"` are what old programs make
-/// of `*`, `?` and `.`: letters up to the last dot, one letter or none before a dot, a dot or the end.
+/// of `*`, `?` and `.`: letters as far as the last dot and with it, one letter or none before a dot, a dot or the end.
 pub fn matches(pattern: &[char], name: &str) -> bool {
     let name: Vec<char> = fold(name).chars().collect();
     let last_dot = name.iter().rposition(|letter| *letter == '.');
     // Which ends of the pattern's beginnings the name's beginning can match.
     let mut reached = vec![false; pattern.len() + 1];
     reached[0] = true;
-    skip(pattern, &mut reached, 0, &name, last_dot);
+    skip(pattern, &mut reached, 0, &name);
     for (at, letter) in name.iter().enumerate() {
         let mut next = vec![false; pattern.len() + 1];
         for (place, wanted) in pattern.iter().enumerate().filter(|(place, _)| reached[*place]) {
             match wanted {
                 '*' => next[place] = true,
-                // As far as the last dot, which is not swallowed by the last of it.
-                '<' => {
-                    next[place] = true;
-                }
+                // The last dot ends it.
+                '<' => next[place + usize::from(Some(at) == last_dot)] = true,
                 '?' => next[place + 1] = true,
                 '>' => {
                     if *letter != '.' {
@@ -195,23 +220,21 @@ pub fn matches(pattern: &[char], name: &str) -> bool {
                 }
             }
         }
-        skip(pattern, &mut next, at + 1, &name, last_dot);
+        skip(pattern, &mut next, at + 1, &name);
         reached = next;
     }
     reached[pattern.len()]
 }
 
 /// What matches without a letter.
-fn skip(pattern: &[char], reached: &mut [bool], at: usize, name: &[char], last_dot: Option<usize>) {
+fn skip(pattern: &[char], reached: &mut [bool], at: usize, name: &[char]) {
     for place in 0..pattern.len() {
         if !reached[place] {
             continue;
         }
         let is_at_end = at == name.len();
         let matches_nothing = match pattern[place] {
-            '*' => true,
-            // Only before the last dot, or where no dot is left.
-            '<' => last_dot.is_none_or(|dot| at >= dot) || is_at_end,
+            '*' | '<' => true,
             '>' => is_at_end || name.get(at) == Some(&'.'),
             '"' => is_at_end,
             _ => false,
@@ -245,12 +268,48 @@ mod tests {
             ("a\"b", "a.b", true),
             ("a\"", "a", true),
             ("a\"", "ab", false),
-            ("<", "a.b", true),
+            // What `*.` becomes: names without a dot.
+            ("<", "a.b", false),
+            ("<", "ab", true),
+            ("a<", "a.b", false),
+            ("a<", "abc", true),
+            ("<b.txt", "ab.txt", true),
+            ("<d.txt", "c.d.txt", true),
+            ("c<t", "c.d.txt", false),
+            ("<txt", "c.d.txt", true),
+            ("a.<", "a.bcd", true),
+            // What `a*.*` becomes.
+            ("a<\"*", "abc", true),
+            ("a<\"*", "abc.d.e", true),
+            ("*\"", "a.b", true),
+            (">", ".", false),
+            (">>>>>>", "a.txt", false),
             ("", "a", false),
             ("*a*b*c*", "xxaxxbxxcxx", true),
         ] {
             let folded: Vec<char> = fold(pattern).chars().collect();
             assert_eq!(matches(&folded, name), expected, "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_is_a_name_with_wildcards() {
+        let longest = "x".repeat(255);
+        for (pattern, expected) in [
+            ("", true),
+            ("*", true),
+            ("<.>\"?", true),
+            (".", true),
+            ("..", true),
+            ("a\\b", false),
+            ("a/b", false),
+            ("a:b", false),
+            ("a|b", false),
+            ("a\0b", false),
+            (longest.as_str(), true),
+            (&format!("{longest}x"), false),
+        ] {
+            assert_eq!(Search::new(pattern, true).is_ok(), expected, "{pattern}");
         }
     }
 

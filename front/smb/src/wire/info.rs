@@ -37,6 +37,10 @@ pub mod class {
     pub const ID_EXTD_DIRECTORY: u8 = 60;
     pub const ID_EXTD_BOTH_DIRECTORY: u8 = 63;
     pub const DISPOSITION_EX: u8 = 64;
+    pub const ID_64_EXTD_DIRECTORY: u8 = 78;
+    pub const ID_64_EXTD_BOTH_DIRECTORY: u8 = 79;
+    pub const ID_ALL_EXTD_DIRECTORY: u8 = 80;
+    pub const ID_ALL_EXTD_BOTH_DIRECTORY: u8 = 81;
 }
 
 /// Classes of information about a volume.
@@ -251,6 +255,10 @@ pub fn is_directory_class(asked: u8) -> bool {
             | class::ID_FULL_DIRECTORY
             | class::ID_EXTD_DIRECTORY
             | class::ID_EXTD_BOTH_DIRECTORY
+            | class::ID_64_EXTD_DIRECTORY
+            | class::ID_64_EXTD_BOTH_DIRECTORY
+            | class::ID_ALL_EXTD_DIRECTORY
+            | class::ID_ALL_EXTD_BOTH_DIRECTORY
     )
 }
 
@@ -300,8 +308,8 @@ impl Entries {
 fn encode_entry(asked: u8, entry: &Entry) -> Vec<u8> {
     let (facts, name) = (&entry.facts, utf16(&entry.name));
     let mut out = Vec::with_capacity(104 + name.len());
-    out.put_u32(0);
-    out.put_u32(0);
+    out.put_u32(0); // where the next one is
+    out.put_u32(0); // FileIndex, which is always zero (MS-FSA 2.1.5.6.3.1 and its neighbours)
     if asked == class::NAMES {
         out.put_u32(name.len() as u32);
         out.put(&name);
@@ -332,9 +340,22 @@ fn encode_entry(asked: u8, entry: &Entry) -> Vec<u8> {
             out.put_u64(entry.id);
             out.put_u64(0); // the upper half of a longer number
         }
+        class::ID_64_EXTD_DIRECTORY | class::ID_64_EXTD_BOTH_DIRECTORY => {
+            out.put_u32(0); // no reparse point
+            out.put_u64(entry.id);
+        }
+        class::ID_ALL_EXTD_DIRECTORY | class::ID_ALL_EXTD_BOTH_DIRECTORY => {
+            out.put_u32(0); // no reparse point
+            out.put_u64(entry.id);
+            out.put_u64(entry.id);
+            out.put_u64(0); // the upper half of the longer number
+        }
         _ => {}
     }
-    if asked == class::ID_EXTD_BOTH_DIRECTORY {
+    if matches!(
+        asked,
+        class::ID_EXTD_BOTH_DIRECTORY | class::ID_64_EXTD_BOTH_DIRECTORY | class::ID_ALL_EXTD_BOTH_DIRECTORY
+    ) {
         out.put_zeros(2 + 24); // no short name
     }
     out.put(&name);
@@ -379,13 +400,17 @@ mod tests {
             (class::ID_FULL_DIRECTORY, 80),
             (class::ID_EXTD_DIRECTORY, 88),
             (class::ID_EXTD_BOTH_DIRECTORY, 114),
+            (class::ID_64_EXTD_DIRECTORY, 80),
+            (class::ID_64_EXTD_BOTH_DIRECTORY, 106),
+            (class::ID_ALL_EXTD_DIRECTORY, 96),
+            (class::ID_ALL_EXTD_BOTH_DIRECTORY, 122),
         ] {
             assert_eq!(encode_entry(asked, &entry("")).len(), one_bytes, "class {asked}");
-            let mut entries = Entries::new(asked, 240);
+            let mut entries = Entries::new(asked, 260);
             assert!(entries.push(&entry("a")) && entries.push(&entry("bc")));
             while entries.push(&entry("more")) {}
             let bytes = entries.into_bytes();
-            assert!(bytes.len() <= 240);
+            assert!(bytes.len() <= 260);
             let next = u32::from_le_bytes(bytes[..4].try_into().expect("four bytes")) as usize;
             assert_eq!(next, (one_bytes + 2).next_multiple_of(8), "class {asked}");
         }
