@@ -324,7 +324,8 @@ async fn listen_smb(
         }
     }
     let shell = app.shell.clone();
-    let server = smb::Server::new(shell.clone(), Box::new(Known(app)), settings.smb_requires_encryption);
+    let encrypts = settings.smb_requires_encryption;
+    let server = smb::Server::new(shell.clone(), Box::new(Known(app)), encrypts, settings.limits.budget_of_smb());
     if let Some(tenures) = shell.tenures() {
         // Handles come back with the shares that they are in.
         let keeper: Arc<dyn Keeper> = server.clone();

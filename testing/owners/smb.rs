@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::smb::Server;
+use ::smb::memory::{BUDGET_MIB_DEFAULT, Budget};
 use contract::names::{AccountName, ShareName};
 use contract::rights as right;
 use http::account::Account;
@@ -26,7 +27,7 @@ impl ::smb::Accounts for Nobody {
 
 fn serve_smb(gateway: &Gateway) -> Arc<Server> {
     let shell = gateway.world.app.shell.clone();
-    let server = Server::new(shell.clone(), Box::new(Nobody), false);
+    let server = Server::new(shell.clone(), Box::new(Nobody), false, Budget::new(BUDGET_MIB_DEFAULT));
     let keeper: Arc<dyn Keeper> = server.clone();
     shell.tenures().expect("joined").set_keeper(Arc::downgrade(&keeper));
     server

@@ -39,7 +39,7 @@ STATUSES = {
     0xC00000CC: "BAD_NETWORK_NAME", 0xC0000101: "DIRECTORY_NOT_EMPTY", 0xC0000120: "CANCELLED", 0xC0000121: "CANNOT_DELETE",
     0xC0000128: "FILE_CLOSED", 0x80000006: "NO_MORE_FILES", 0x80000005: "BUFFER_OVERFLOW", 0xC0000003: "INVALID_INFO_CLASS",
     0xC0000004: "INFO_LENGTH_MISMATCH", 0xC0000010: "INVALID_DEVICE_REQUEST", 0xC000001F: "INVALID_VIEW_SIZE", 0xC0000023: "BUFFER_TOO_SMALL",
-    0xC000004F: "EAS_NOT_SUPPORTED", 0xC0000225: "NOT_FOUND",
+    0xC000004F: "EAS_NOT_SUPPORTED", 0xC0000225: "NOT_FOUND", 0xC000009A: "INSUFFICIENT_RESOURCES", 0xC00000E5: "INTERNAL_ERROR",
 }
 
 # Rights (MS-SMB2 2.2.13.1).
@@ -255,6 +255,10 @@ class Client:
 
     def send(self, message):
         return self.connection.send(message, self.session.session_id, self.tree.tree_connect_id)
+
+    def send_chain(self, messages):
+        """Several in one frame, each with its own ids."""
+        return self.connection.send_compound(messages, self.session.session_id, self.tree.tree_connect_id)
 
     def receive(self, request, seconds=SECONDS_MAX):
         return self._asked(self.connection.receive, request, timeout=seconds)["data"].get_value()

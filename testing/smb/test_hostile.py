@@ -4,13 +4,17 @@ import re
 import socket
 import struct
 import threading
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from smbprotocol.connection import SMB2Echo
 from smbprotocol.open import SMB2ReadRequest
 
 import smb
 from common import file_client, fresh_name
+from conftest import run
 
 NEGOTIATE = 0
 
@@ -158,6 +162,146 @@ def test_who_asks_and_takes_no_answers(server, offering, is_sealed):
                     assert reading.read(at % 8 << 20, 1 << 20) == bytes(1 << 20)
             assert memory_mib(one) < before + CONNECTION_MIB + BESIDES_MIB
             goes_on.set()
+
+
+BUDGET_MIB = 64
+
+
+@pytest.fixture
+def narrow():
+    """A server on which all SMB connections have little together; and a share of it with a file of 8 MiB."""
+    with run(extra=["--smb-buffered-mib-max", str(BUDGET_MIB)]) as one, file_client(one.endpoint_of("file")) as shares:
+        share = shares.create_share("narrow")
+        share.get_file_client("f").upload_file(bytes(8 << 20))
+        clients = []
+
+        def connect():
+            clients.append(smb.Client(one.smb_port, "narrow"))
+            clients[-1].connection.echo(clients[-1].session.session_id, credit_request=8000)
+            return clients[-1]
+
+        yield SimpleNamespace(server=one, connect=connect)
+        for client in clients:
+            client.drop()
+        assert one.process.poll() is None, "the server died:\n" + "".join(one.output[-40:])
+
+
+def small_work(client, name):
+    """What always goes on, however little room others leave."""
+    client.make(name, b"x" * 4096)
+    with client.open(name, smb.READ | smb.DELETE, "RWD") as file:
+        file.lock()
+        assert file.read(0, 4096) == b"x" * 4096
+        file.unlock()
+        file.mark_for_deletion()
+
+
+def read_request(handle, at):
+    asked = SMB2ReadRequest()
+    asked["length"], asked["offset"], asked["file_id"] = 1 << 20, at % 8 << 20, handle.id
+    return asked
+
+
+def test_many_who_ask_and_take_no_answers(narrow):
+    """Together they keep no more than all connections may; who asks for little goes on; and each gets its answers in the end."""
+    before, goes_on, waiting = memory_mib(narrow.server), threading.Event(), []
+    for _ in range(12):
+        client = narrow.connect()
+        handle, receive = client.open("f", smb.READ, "RWD"), client.connection.transport.recv
+        client.connection.transport.recv = lambda *arguments, receive=receive: (goes_on.wait(60), receive(*arguments))[1]
+        waiting.append((client, [client.send(read_request(handle, at)) for at in range(60)]))
+    other = narrow.connect()
+    for number in range(20):
+        small_work(other, f"small{number}")
+    assert memory_mib(narrow.server) < before + BUDGET_MIB + BESIDES_MIB
+    goes_on.set()
+    for client, requests in waiting:
+        assert all(len(client.receive(request)) > 1 << 20 for request in requests)
+
+
+def begin_frame(plug):
+    """Most of one, as far as it is taken."""
+    try:
+        plug.sendall(struct.pack(">I", 8 << 20) + bytes(7 << 20))
+    except OSError:
+        pass  # it was cut off
+
+
+def test_many_who_begin_long_frames(narrow):
+    """What is announced is not read before there is room for it; when those who hold it leave, others go on."""
+    before, begun = memory_mib(narrow.server), []
+    for _ in range(12):
+        begun.append(narrow.connect())
+        plug = begun[-1].connection.transport._sock
+        threading.Thread(target=begin_frame, args=(plug,), daemon=True).start()
+    time.sleep(3)
+    assert memory_mib(narrow.server) < before + BUDGET_MIB + BESIDES_MIB
+    other = narrow.connect()
+    small_work(other, "small")
+    with other.open("large", smb.EVERYTHING, "RWD", smb.CREATE) as file:
+        writing = threading.Thread(target=file.write, args=(bytes(8 << 20),), daemon=True)
+        writing.start()
+        writing.join(2)
+        assert writing.is_alive(), "there is no room for it"
+        small_work(narrow.connect(), "another")
+        for client in begun:
+            client.connection.transport._sock.shutdown(socket.SHUT_RDWR)
+        writing.join(20)
+        assert not writing.is_alive() and file.standard().bytes == 8 << 20
+
+
+def test_who_waits_for_others_holds_no_room(narrow):
+    """A lock may be waited for without end, by a request of any length."""
+    with narrow.connect().open("f", smb.EVERYTHING, "RWD") as holder:
+        holder.lock(0, 10)
+        waiting = []
+        for _ in range(10):
+            client = narrow.connect()
+            handle = client.open("f", smb.EVERYTHING, "RWD")
+            lock = struct.pack("<HHI16sQQII", 48, 1, 0, handle.id, 0, 10, 1, 0)
+            waiting.append((client, client.send(smb.Raw(10, lock + bytes(8 << 20)))))
+            assert smb.is_pending(waiting[-1][1])
+        narrow.connect().make("large", bytes(8 << 20))
+        holder.unlock(0, 10)
+        for client, request in waiting:
+            client.receive(request)
+            client.drop()
+
+
+def test_no_frame_is_longer_than_a_frame_can_be(narrow):
+    """A length has three bytes (MS-SMB2 2.1). What does not fit into the answer to a chain is refused; what comes after it is not."""
+    client = narrow.connect()
+    handle = client.open("f", smb.READ, "RWD")
+
+    def read(length):
+        asked = SMB2ReadRequest()
+        asked["length"], asked["offset"], asked["file_id"] = length, 0, handle.id
+        return asked
+
+    requests = client.send_chain([read(8 << 20), read(7 << 20), read(2 << 20), read(8 << 20), read(4096)])
+    answers = []
+    for request in requests:
+        try:
+            answers.append(len(client.receive(request)) - 16)
+        except smb.Refused as refused:
+            answers.append(refused.status)
+    assert answers == [8 << 20, 7 << 20, "INSUFFICIENT_RESOURCES", "INSUFFICIENT_RESOURCES", 4096]
+
+
+def test_nothing_waits_in_the_middle_of_a_chain(share, client):
+    """What waits for something that may never happen would keep all behind it from being done (MS-SMB2 3.3.5.2.7)."""
+    with client.directory() as root:
+        watch = smb.Raw(15, struct.pack("<HHI16sII", 32, 0, 4096, root.id, 1, 0))
+        requests = client.send_chain([watch, SMB2Echo()])
+        with smb.refused("INTERNAL_ERROR"):
+            client.receive(requests[0], 10)
+        client.receive(requests[1], 10)
+        # At its end it may.
+        requests = client.send_chain([SMB2Echo(), watch])
+        client.receive(requests[0], 10)
+        assert smb.is_pending(requests[1])
+        client.make("f")
+        client.receive(requests[1], 10)
 
 
 MORE_THAN_PAID_FOR = (64 << 10) + 1

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use crate::command::{Command, Row};
 use crate::connection::{Arrived, Cancel, Connection, Frame, Outgoing, Room, TRANSFER_BYTES_MAX, lock};
 use crate::handlers;
+use crate::memory::{FRAME_OUT_BYTES_MAX, may_wait_for_ever};
 use crate::open::{Arrival, Open};
 use crate::security::sign::{Signer, SigningNonce};
 use crate::session::{Session, Share, Tree};
@@ -76,8 +77,10 @@ pub struct Request {
     pub arrival: Option<Arrival>,
     /// The open of the request before, if this one may mean it.
     pub related_file: Option<Result<FileId, Status>>,
-    /// The answers to those before it in the chain, if it is the last.
+    /// The answers to those before it in the chain, if it is the last, and the chain's room.
     earlier: Mutex<Option<FrameOut>>,
+    room: Mutex<Option<Room>>,
+    is_last: bool,
 }
 
 impl Request {
@@ -121,8 +124,12 @@ impl Request {
         }
     }
 
-    /// Tells the client that the answer will come later, once.
+    /// Tells the client that the answer will come later, once. What others of the same chain wait for does not wait for anybody itself, but
+    /// for CREATE, whose wait has an end (MS-SMB2 3.3.5.2.7).
     pub fn answer_later(&self) -> Result<Arc<Cancel>, Status> {
+        if !self.is_last && self.row.command != Command::Create {
+            return Err(Status::INTERNAL_ERROR);
+        }
         let Some((async_id, cancel)) = &self.pending else { return Err(Status::INSUFFICIENT_RESOURCES) };
         if !self.is_async.swap(true, Ordering::AcqRel) {
             let mut header = response_header(&self.connection, &self.header, Status::PENDING);
@@ -133,7 +140,9 @@ impl Request {
             let earlier = lock(&self.earlier).take();
             let mut frame = earlier.unwrap_or_else(|| FrameOut::new(self.sealing()));
             frame.push(header, error_body(&[]), Vec::new(), None, true);
-            frame.send(&self.connection, self.sealing(), None);
+            // Who may wait for ever waits without what others could use.
+            let room = if may_wait_for_ever(self.row.command) { lock(&self.room).take() } else { None };
+            frame.send(&self.connection, self.sealing(), room);
         }
         Ok(cancel.clone())
     }
@@ -192,21 +201,29 @@ struct Before {
 }
 
 pub async fn run(connection: Arc<Connection>, frame: Frame) {
-    let Frame { requests, sealed_by, mut room } = frame;
+    let Frame { requests, sealed_by, room } = frame;
+    let mut room = Some(room);
     let mut out = FrameOut::new(sealed_by.as_ref());
     let (mut before, count) = (None, requests.len());
     for (at, arrived) in requests.into_iter().enumerate() {
         let message_id = arrived.header.message_id;
-        let (request, judged) = prepare(&connection, arrived, sealed_by.as_ref(), before);
         let is_last = at + 1 == count;
+        let (request, judged) = prepare(&connection, arrived, sealed_by.as_ref(), before, is_last);
+        if is_last {
+            *lock(&request.room) = room.take();
+        }
         if is_last && at > 0 {
             *lock(&request.earlier) = Some(std::mem::replace(&mut out, FrameOut::new(sealed_by.as_ref())));
         }
-        let reply = match judged {
+        let mut reply = match judged {
             Ok(()) => handlers::handle(&request).await.unwrap_or_else(Reply::error),
             Err(status) => Reply::error(status),
         };
         connection.leave(message_id);
+        // Nothing was changed by what is answered at such length.
+        if request.row.answers_much && !out.has_room_for(lock(&request.earlier).as_ref(), &reply) {
+            reply = Reply::error(Status::INSUFFICIENT_RESOURCES);
+        }
         if let (Some(open), Some(counted)) = (&request.open, lock(&request.counted).take()) {
             open.end(counted);
         }
@@ -224,15 +241,18 @@ pub async fn run(connection: Arc<Connection>, frame: Frame) {
         if let Some(tree) = reply.tree {
             header.tree_id = tree;
         }
+        if is_last {
+            room = lock(&request.room).take();
+        }
         if let Some(more) = reply.room {
-            room.merge(more);
+            room.get_or_insert_default().merge(more);
         }
         if let Some(earlier) = lock(&request.earlier).take() {
             out = earlier;
         }
         out.push(header, reply.body, reply.payload, request.signing().as_deref(), is_last);
     }
-    out.send(&connection, sealed_by.as_ref(), Some(room));
+    out.send(&connection, sealed_by.as_ref(), room);
 }
 
 /// Finds what the request is about, and whether anybody may look at it.
@@ -241,6 +261,7 @@ fn prepare(
     arrived: Arrived,
     sealed_by: Option<&Arc<Session>>,
     before: Option<Before>,
+    is_last: bool,
 ) -> (Request, Result<(), Status>) {
     let Arrived { mut header, message, row, pending, arrival } = arrived;
     let signed_header = header;
@@ -271,6 +292,8 @@ fn prepare(
         arrival,
         related_file: related.map(|before| before.file),
         earlier: Mutex::default(),
+        room: Mutex::default(),
+        is_last,
     };
     let judged = judge(&mut request, &signed_header, sealed_by);
     (request, judged)
@@ -425,6 +448,14 @@ impl FrameOut {
             let signature = signer.signature(&message, nonce(&header, true));
             self.frame[begin + SIGNATURE.start..begin + SIGNATURE.end].copy_from_slice(&signature);
         }
+    }
+
+    /// Would the answer fit behind those before it, and all others that say little?
+    fn has_room_for(&self, earlier: Option<&FrameOut>, reply: &Reply) -> bool {
+        const LITTLE_BYTES: usize = 128 << 10;
+        let before = earlier.unwrap_or(self).frame.len();
+        let answer = reply.body.len() + reply.payload.iter().map(Bytes::len).sum::<usize>();
+        before + answer + LITTLE_BYTES <= FRAME_OUT_BYTES_MAX
     }
 
     /// Gives back what is sent, before encryption, where nothing was read.

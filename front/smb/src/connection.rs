@@ -3,8 +3,8 @@
 //! 1. Requests are checked in the order they arrive: message ids, signatures, encryption. Nothing else depends on order,
 //!    except inside a chain.
 //! 2. Who a client is is settled here, one message at a time; every other command needs a session that is settled.
-//! 3. What a connection may hold in memory is bounded: requests wait in the socket until there is room for them and for
-//!    what they are answered.
+//! 3. What a connection may hold in memory is bounded, and so is what all of them hold: requests wait in the socket until there
+//!    is room for them and for what they are answered (`memory`).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{self, IoSlice};
@@ -16,13 +16,14 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc, watch};
 use tokio::time::timeout;
 
 use crate::chain;
 use crate::command::{Command, Row};
 use crate::credits::Credits;
-use crate::handlers::ioctl;
+pub use crate::memory::Room;
+use crate::memory::{self, Memory};
 use crate::negotiate::{self, Negotiated};
 use crate::open::Arrival;
 use crate::security::kdf::PreauthHash;
@@ -41,11 +42,8 @@ pub const TRANSFER_BYTES_MAX: u32 = 8 << 20;
 const FRAME_BYTES_MAX: usize = TRANSFER_BYTES_MAX as usize + (128 << 10);
 /// Before a client is known it has little to say.
 const UNKNOWN_FRAME_BYTES_MAX: usize = 64 << 10;
-/// Requests and responses of one connection in memory, in KiB; and before its client is known.
-const MEMORY_KIB: u32 = 64 << 10;
-const UNKNOWN_MEMORY_KIB: u32 = 256;
 /// A small frame comes with its length in one read; what is longer is read to where it stays.
-const READ_AHEAD_BYTES: usize = 16 << 10;
+const READ_AHEAD_BYTES: usize = memory::SMALL_FRAME_BYTES;
 /// Requests of one connection that wait for something.
 const PENDING_MAX: usize = 512;
 
@@ -115,8 +113,7 @@ pub struct Connection {
     pending: Mutex<BTreeMap<u64, Pending>>,
     last_async: AtomicU64,
     outbox: mpsc::UnboundedSender<Outgoing>,
-    /// What is left of its memory, in KiB.
-    memory: Arc<Semaphore>,
+    pub memory: Memory,
     /// Sessions that this connection is a channel of.
     pub sessions: Mutex<BTreeSet<u64>>,
     /// Said by whoever finds that the connection cannot go on.
@@ -126,17 +123,14 @@ pub struct Connection {
 struct Pending {
     async_id: u64,
     cancel: Arc<Cancel>,
+    /// Among those of all connections.
+    _place: OwnedSemaphorePermit,
 }
 
 impl Connection {
     pub fn send(&self, outgoing: Outgoing) {
         // Nobody listens any more: the connection ends.
         let _ = self.outbox.send(outgoing);
-    }
-
-    /// Room for an answer that nothing was set aside for, if there is some now. Nobody waits for it who has room already.
-    pub fn room_now(&self, bytes: usize) -> Option<Room> {
-        self.memory.clone().try_acquire_many_owned((bytes >> 10) as u32 + 1).ok()
     }
 
     pub fn is_open(&self) -> bool {
@@ -154,9 +148,10 @@ impl Connection {
         if pending.len() >= PENDING_MAX {
             return None;
         }
+        let place = self.server.budget.pending()?;
         let async_id = self.last_async.fetch_add(1, Ordering::Relaxed) + 1;
         let cancel = Arc::new(Cancel::default());
-        pending.insert(message_id, Pending { async_id, cancel: cancel.clone() });
+        pending.insert(message_id, Pending { async_id, cancel: cancel.clone(), _place: place });
         Some((async_id, cancel))
     }
 
@@ -239,7 +234,7 @@ pub async fn serve(
         pending: Mutex::default(),
         last_async: AtomicU64::new(0),
         outbox,
-        memory: Arc::new(Semaphore::new(UNKNOWN_MEMORY_KIB as usize)),
+        memory: Memory::new(server.budget.clone()),
         sessions: Mutex::default(),
         broken: Arc::default(),
     });
@@ -247,7 +242,6 @@ pub async fn serve(
     let mut reading = Reading {
         connection: connection.clone(),
         limits,
-        memory: Memory::of(&connection),
         preauth: PreauthHash::new(),
         authentications: HashMap::new(),
     };
@@ -274,7 +268,9 @@ async fn write(
     stall: Duration,
 ) {
     while let Some(Outgoing { frame, payload, room }) = outgoing.recv().await {
-        if write_frame(&mut socket, &frame, &payload, stall).await.is_err() {
+        let bytes = frame.len() + payload.iter().map(Bytes::len).sum::<usize>();
+        let written = timeout(memory::pace(stall, bytes), write_frame(&mut socket, &frame, &payload, stall)).await;
+        if !matches!(written, Ok(Ok(()))) {
             // Who takes no answers sends no requests.
             broken.cancel();
             return;
@@ -303,38 +299,10 @@ async fn write_frame(
     Ok(())
 }
 
-/// What a frame and its answers take, until they are sent.
-pub type Room = OwnedSemaphorePermit;
-
-/// What a connection may hold in memory: little before its client is known, since anybody can be that.
-pub struct Memory {
-    kib: u32,
-    free: Arc<Semaphore>,
-}
-
-impl Memory {
-    fn of(connection: &Connection) -> Memory {
-        Memory { kib: UNKNOWN_MEMORY_KIB, free: connection.memory.clone() }
-    }
-
-    /// Its client has said who it is.
-    pub fn grow(&mut self) {
-        self.free.add_permits((MEMORY_KIB - self.kib) as usize);
-        self.kib = MEMORY_KIB;
-    }
-
-    /// Waits until there is room. What is more than there ever is takes all of it.
-    async fn take(&self, kib: u32) -> Result<Room, Ended> {
-        let taken = self.free.clone().acquire_many_owned(kib.min(self.kib)).await;
-        taken.map_err(|_| Ended::Broken("it has no memory"))
-    }
-}
-
 /// What only the reader of a connection knows.
 pub struct Reading {
     pub connection: Arc<Connection>,
     limits: Limits,
-    pub memory: Memory,
     /// Of NEGOTIATE, where every session's begins.
     pub preauth: PreauthHash,
     /// Those who are being asked who they are, by the id of the session to be.
@@ -345,22 +313,23 @@ impl Reading {
     async fn run(&mut self, mut socket: impl AsyncRead + Unpin) -> Result<(), Ended> {
         loop {
             let is_known = !lock(&self.connection.sessions).is_empty();
+            let memory = &self.connection.memory;
             let frame = match is_known {
                 true => {
                     let Some(begun) = self.next_of_known(&mut socket).await? else { return Ok(()) };
-                    read_frame(&mut socket, begun, FRAME_BYTES_MAX, self.limits.stall).await?
+                    read_frame(&mut socket, begun, FRAME_BYTES_MAX, self.limits.stall, memory).await?
                 }
                 false => {
                     let stall = self.limits.stall;
                     let word = async {
                         let Some(begun) = begin_frame(&mut socket).await? else { return Ok(None) };
-                        read_frame(&mut socket, begun, UNKNOWN_FRAME_BYTES_MAX, stall).await
+                        read_frame(&mut socket, begun, UNKNOWN_FRAME_BYTES_MAX, stall, memory).await
                     };
                     timeout(stall / 2, word).await.map_err(|_| Ended::Broken("it did not say who it is"))??
                 }
             };
-            let Some(frame) = frame else { return Ok(()) };
-            self.take(frame).await?;
+            let Some((frame, room)) = frame else { return Ok(()) };
+            self.take(frame, room).await?;
         }
     }
 
@@ -376,7 +345,7 @@ impl Reading {
         }
     }
 
-    async fn take(&mut self, frame: BytesMut) -> Result<(), Ended> {
+    async fn take(&mut self, frame: BytesMut, mut room: Room) -> Result<(), Ended> {
         let connection = self.connection.clone();
         if frame.starts_with(&PROTOCOL_1) {
             return negotiate::first_of_smb1(&connection, &frame);
@@ -406,7 +375,7 @@ impl Reading {
                 return Err(Ended::Broken("a message id that was not granted"));
             }
         }
-        let room = self.memory.take(requests.iter().map(|(header, message)| room_kib(header, message)).sum()).await?;
+        connection.memory.for_answers(&mut room, &requests).await.ok_or(NO_MEMORY)?;
         if requests.len() == 1 {
             let (header, message) = &requests[0];
             match header.command {
@@ -423,7 +392,7 @@ impl Reading {
             let row = Row::of(header.command);
             let pending = if row.may_pend { connection.enter(header.message_id) } else { None };
             let arrival = self.arrival(row, &header, &message);
-            arrived.push(Arrived { header, message, row, pending, arrival });
+            arrived.push(Arrived { header, message: memory::kept(row, message), row, pending, arrival });
         }
         // Begun here, so that requests begin in the order they arrive; what has to wait goes on by itself.
         let server = connection.server.clone();
@@ -456,13 +425,8 @@ impl Reading {
     }
 }
 
-/// What a request, what it works with and what it is answered may take.
-fn room_kib(header: &Header, message: &[u8]) -> u32 {
-    let row = Row::of(header.command);
-    let answer = if row.answers_much { u32::from(header.credit_charge.max(1)) * 64 } else { 0 };
-    let work = if row.command == Command::Ioctl { ioctl::work_kib(message) } else { 0 };
-    (message.len() >> 10) as u32 + work + answer + 1
-}
+/// It is never closed while there are connections.
+const NO_MEMORY: Ended = Ended::Broken("it has no memory");
 
 /// The first bytes of a frame's length: all four, nearly always.
 struct Begun {
@@ -477,13 +441,14 @@ async fn begin_frame(socket: &mut (impl AsyncRead + Unpin)) -> io::Result<Option
     Ok((bytes > 0).then_some(Begun { prefix, bytes }))
 }
 
-/// The frame that has begun; `None` if the client leaves in the middle of it.
+/// The frame that has begun, and room for it if it is long; `None` if the client leaves in the middle of it.
 async fn read_frame(
     socket: &mut (impl AsyncRead + Unpin),
     Begun { mut prefix, bytes }: Begun,
     bytes_max: usize,
     stall: Duration,
-) -> Result<Option<BytesMut>, Ended> {
+    memory: &Memory,
+) -> Result<Option<(BytesMut, Room)>, Ended> {
     let stalled = |_| Ended::Broken("it stopped in the middle of a frame");
     match timeout(stall, socket.read_exact(&mut prefix[bytes..])).await.map_err(stalled)? {
         Ok(_) => {}
@@ -497,6 +462,20 @@ async fn read_frame(
     if length < HEADER_BYTES.min(SEALED_BYTES).min(32) {
         return Err(Ended::Broken("a frame that is too short"));
     }
+    if length <= memory::SMALL_FRAME_BYTES {
+        return Ok(read_rest(socket, length, stall).await?.map(|frame| (frame, Room::default())));
+    }
+    let room = memory.for_frame(length).await.ok_or(NO_MEMORY)?;
+    let frame = timeout(memory::pace(stall, length), read_rest(socket, length, stall)).await;
+    Ok(frame.map_err(|_| Ended::Broken("it sends a frame too slowly"))??.map(|frame| (frame, room)))
+}
+
+async fn read_rest(
+    socket: &mut (impl AsyncRead + Unpin),
+    length: usize,
+    stall: Duration,
+) -> Result<Option<BytesMut>, Ended> {
+    let stalled = |_| Ended::Broken("it stopped in the middle of a frame");
     let mut frame = BytesMut::with_capacity(length);
     while frame.len() < length {
         let mut rest = (&mut *socket).take((length - frame.len()) as u64);

@@ -12,6 +12,7 @@ pub mod durable;
 pub mod handlers;
 pub mod keeper;
 pub mod listen;
+pub mod memory;
 pub mod negotiate;
 pub mod notify;
 pub mod open;

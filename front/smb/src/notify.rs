@@ -2,6 +2,7 @@
 //! nobody, as the service has it.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use contract::names::fold;
@@ -30,8 +31,11 @@ pub mod filter {
     pub const SECURITY: u32 = 0x100;
 }
 
-/// Changes that are kept for a watcher that does not ask; more are told as "look again".
+/// Changes that are kept for a watcher that does not ask, and what they take as they are told; more are told as "look again".
 const CHANGES_MAX: usize = 1000;
+const CHANGES_BYTES_MAX: usize = 64 << 10;
+/// The same for all watchers together.
+const KEPT_BYTES_MAX: usize = 64 << 20;
 
 /// One open of a directory that is watched.
 pub struct Watch {
@@ -43,12 +47,15 @@ pub struct Watch {
     /// As the first who asked would have it; what is more is lost for all.
     bytes_max: usize,
     changes: Mutex<Changes>,
+    /// What is kept for all watchers.
+    kept_bytes: Arc<AtomicUsize>,
     pub changed: Notify,
 }
 
 #[derive(Default)]
 struct Changes {
     waiting: VecDeque<Change>,
+    bytes: usize,
     /// More than could be kept.
     is_lost: bool,
     /// Those who wait, by their message ids: the first is told first.
@@ -60,6 +67,13 @@ struct Change {
     action: u32,
     /// From the watched directory, with backslashes.
     name: String,
+}
+
+impl Change {
+    /// What it takes as it is told.
+    fn bytes(&self) -> usize {
+        12 + (2 * self.name.encode_utf16().count()).next_multiple_of(4)
+    }
 }
 
 /// What a watcher is told.
@@ -93,7 +107,7 @@ impl Watch {
         if changes.waiting.is_empty() && !changes.is_lost {
             return is_going.then_some(Told::Over);
         }
-        let waiting = std::mem::take(&mut changes.waiting);
+        let waiting = self.take_kept(&mut changes);
         let is_lost = std::mem::take(&mut changes.is_lost);
         drop(changes);
         let mut out = Vec::new();
@@ -114,6 +128,30 @@ impl Watch {
         if is_lost || out.len() > bytes_max { Some(Told::LookAgain) } else { Some(Told::Changes(out)) }
     }
 
+    /// Keeps a change, unless there are too many: then they are all lost.
+    fn keep(&self, changes: &mut Changes, change: Change) {
+        if changes.is_lost {
+            return;
+        }
+        let bytes = change.bytes();
+        let is_too_much = changes.waiting.len() >= CHANGES_MAX || changes.bytes + bytes > CHANGES_BYTES_MAX;
+        if is_too_much || self.kept_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > KEPT_BYTES_MAX {
+            if !is_too_much {
+                self.kept_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            }
+            self.take_kept(changes);
+            changes.is_lost = true;
+            return;
+        }
+        changes.bytes += bytes;
+        changes.waiting.push_back(change);
+    }
+
+    fn take_kept(&self, changes: &mut Changes) -> VecDeque<Change> {
+        self.kept_bytes.fetch_sub(std::mem::take(&mut changes.bytes), Ordering::Relaxed);
+        std::mem::take(&mut changes.waiting)
+    }
+
     /// Names, and what was done to them in one step: whoever is told of one is told of all.
     fn hear<'a>(&self, what: u32, done: impl IntoIterator<Item = (&'a str, u32)>) {
         if self.filter & what == 0 {
@@ -128,11 +166,7 @@ impl Watch {
                 continue;
             }
             is_news = true;
-            if changes.waiting.len() >= CHANGES_MAX {
-                (changes.waiting, changes.is_lost) = (VecDeque::new(), true);
-            } else if !changes.is_lost {
-                changes.waiting.push_back(change);
-            }
+            self.keep(&mut changes, change);
         }
         drop(changes);
         if is_news {
@@ -153,9 +187,19 @@ impl Watch {
     }
 }
 
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let mut changes = std::mem::take(&mut *lock(&self.changes));
+        self.take_kept(&mut changes);
+    }
+}
+
 /// The watchers of all shares.
 #[derive(Default)]
-pub struct Watches(Mutex<HashMap<GroupId, Vec<Arc<Watch>>>>);
+pub struct Watches {
+    shares: Mutex<HashMap<GroupId, Vec<Arc<Watch>>>>,
+    kept_bytes: Arc<AtomicUsize>,
+}
 
 impl Watches {
     pub fn add(
@@ -174,14 +218,15 @@ impl Watches {
             filter,
             bytes_max,
             changes: Mutex::default(),
+            kept_bytes: self.kept_bytes.clone(),
             changed: Notify::new(),
         });
-        lock(&self.0).entry(share.clone()).or_default().push(watch.clone());
+        lock(&self.shares).entry(share.clone()).or_default().push(watch.clone());
         watch
     }
 
     pub fn remove(&self, share: &GroupId, watch: &Arc<Watch>) {
-        let mut shares = lock(&self.0);
+        let mut shares = lock(&self.shares);
         if let Some(watches) = shares.get_mut(share) {
             watches.retain(|other| !Arc::ptr_eq(other, watch));
             if watches.is_empty() {
@@ -194,7 +239,7 @@ impl Watches {
 
     /// Does anybody watch in a share? If not, nobody needs to know where something happened.
     pub fn is_any(&self, share: &GroupId) -> bool {
-        lock(&self.0).contains_key(share)
+        lock(&self.shares).contains_key(share)
     }
 
     /// Something happened to what is at a path.
@@ -204,7 +249,7 @@ impl Watches {
 
     /// Something happened at several paths in one step: a rename.
     pub fn tell_together(&self, share: &GroupId, done: &[(&str, u32)], what: u32) {
-        let shares = lock(&self.0);
+        let shares = lock(&self.shares);
         let Some(watches) = shares.get(share) else { return };
         let folded: Vec<String> = done.iter().map(|(path, _)| fold(path)).collect();
         for watch in watches {
@@ -216,7 +261,7 @@ impl Watches {
 
     /// A directory was renamed: those who watch it go with it. Nobody watches anything below it, for nothing may be open there.
     pub fn moved(&self, share: &GroupId, file: FileId, path: &str) {
-        let shares = lock(&self.0);
+        let shares = lock(&self.shares);
         for watch in shares.get(share).into_iter().flatten().filter(|watch| watch.file == file) {
             *lock(&watch.directory) = fold(path);
         }
@@ -224,7 +269,7 @@ impl Watches {
 
     /// A directory is to be deleted: whoever watches it looks, and sees that.
     pub fn wake(&self, share: &GroupId, file: FileId) {
-        let shares = lock(&self.0);
+        let shares = lock(&self.shares);
         for watch in shares.get(share).into_iter().flatten().filter(|watch| watch.file == file) {
             watch.changed.notify_waiters();
         }
@@ -243,6 +288,7 @@ mod tests {
             filter: filter::FILE_NAME,
             bytes_max: 2000,
             changes: Mutex::default(),
+            kept_bytes: Arc::default(),
             changed: Notify::new(),
         }
     }
@@ -290,5 +336,25 @@ mod tests {
         assert_eq!(watch.take(1, 8, false), Some(Told::LookAgain));
         (0..=CHANGES_MAX).for_each(|n| watch.hear(filter::FILE_NAME, [(n.to_string().as_str(), action::ADDED)]));
         assert_eq!(watch.take(1, usize::MAX, false), Some(Told::LookAgain));
+        let long = "x".repeat(255);
+        (0..200).for_each(|_| watch.hear(filter::FILE_NAME, [(long.as_str(), action::ADDED)]));
+        assert_eq!(watch.kept_bytes.load(Ordering::Relaxed), 0, "what is lost is not kept");
+        assert_eq!(watch.take(1, usize::MAX, false), Some(Told::LookAgain));
+    }
+
+    #[test]
+    fn what_is_kept_for_all_who_do_not_ask_has_a_limit() {
+        let (watches, share) = (Watches::default(), GroupId(bytes::Bytes::from_static(b"share")));
+        let watched: Vec<_> =
+            (0..1200).map(|_| watches.add(&share, FileId(1), "", false, filter::FILE_NAME, 1 << 20)).collect();
+        let long = "x".repeat(255);
+        (0..120).for_each(|_| watches.tell(&share, &long, action::ADDED, filter::FILE_NAME));
+        assert!(watches.kept_bytes.load(Ordering::Relaxed) <= KEPT_BYTES_MAX);
+        let told: Vec<_> = watched.iter().filter_map(|watch| watch.take(1, usize::MAX, false)).collect();
+        assert_eq!(told.len(), watched.len(), "all hear of it");
+        assert!(told.contains(&Told::LookAgain) && told.iter().any(|told| matches!(told, Told::Changes(_))));
+        assert_eq!(watches.kept_bytes.load(Ordering::Relaxed), 0);
+        watches.tell(&share, "a", action::ADDED, filter::FILE_NAME);
+        drop((watched, watches.shares));
     }
 }

@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 
 use crate::connection::{Connection, lock};
 use crate::durable::Durables;
+use crate::memory::Budget;
 use crate::notify::Watches;
 use crate::open::Open;
 use crate::session::Session;
@@ -45,6 +46,8 @@ pub struct Server {
     pub name: String,
     pub guid: [u8; 16],
     requires_encryption: bool,
+    /// What all connections may hold in memory.
+    pub budget: Arc<Budget>,
     sessions: Mutex<BTreeMap<u64, Arc<Session>>>,
     last_id: AtomicU64,
     connections: Arc<()>,
@@ -68,14 +71,20 @@ impl Server {
         (Arc::strong_count(&self.connections) - 1, lock(&self.sessions).len())
     }
 
-    pub fn new(shell: Arc<Shell>, accounts: Box<dyn Accounts>, requires_encryption: bool) -> Arc<Server> {
-        Server::with_tasks(shell, accounts, requires_encryption, Box::new(Spawned))
+    pub fn new(
+        shell: Arc<Shell>,
+        accounts: Box<dyn Accounts>,
+        requires_encryption: bool,
+        budget: Arc<Budget>,
+    ) -> Arc<Server> {
+        Server::with_tasks(shell, accounts, requires_encryption, budget, Box::new(Spawned))
     }
 
     pub fn with_tasks(
         shell: Arc<Shell>,
         accounts: Box<dyn Accounts>,
         requires_encryption: bool,
+        budget: Arc<Budget>,
         tasks: Box<dyn Tasks>,
     ) -> Arc<Server> {
         let guid = shell.ids.next().0.to_le_bytes();
@@ -87,6 +96,7 @@ impl Server {
             name: "LAZULI".to_owned(),
             guid,
             requires_encryption,
+            budget,
             sessions: Mutex::default(),
             last_id: AtomicU64::new(0),
             connections: Arc::default(),

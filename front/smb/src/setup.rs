@@ -132,7 +132,7 @@ impl Reading {
                 if session.is_over() || !session.add_channel(&connection, signer) {
                     return Err(Status::INSUFFICIENT_RESOURCES);
                 }
-                self.memory.grow();
+                connection.memory.grow();
                 session
             }
             Purpose::NewSession => {
@@ -145,7 +145,7 @@ impl Reading {
                 let signer = Session::signer(agreed, &key, &preauth);
                 session.add_channel(&connection, signer);
                 server.add_session(&session);
-                self.memory.grow();
+                connection.memory.grow();
                 session
             }
         };

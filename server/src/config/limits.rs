@@ -1,10 +1,12 @@
 //! What strangers may cost: connections, requests under way, and how long they are waited for.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use door::{Door, Places};
 use http::Doors;
+use smb::memory::{BUDGET_MIB_DEFAULT, BUDGET_MIB_LEAST, Budget};
 
 #[derive(Args, Clone, Debug, Default)]
 pub struct LimitFlags {
@@ -23,6 +25,9 @@ pub struct LimitFlags {
     /// MiB of bodies and answers over HTTP that are held whole, such as listings, together; one client address may have half of it [default: 512]
     #[arg(long, value_name = "MIB", env = "LAZULI_BUFFERED_MIB_MAX")]
     buffered_mib_max: Option<usize>,
+    /// MiB of requests and answers over SMB that all connections hold together; more of them wait [default: 512]
+    #[arg(long, value_name = "MIB", env = "LAZULI_SMB_BUFFERED_MIB_MAX")]
+    smb_buffered_mib_max: Option<usize>,
     /// How long a connection over HTTP may wait for its next request [default: 120]
     #[arg(long, value_name = "SECONDS", env = "LAZULI_IDLE_TIMEOUT")]
     idle_timeout: Option<u64>,
@@ -42,6 +47,7 @@ pub struct LimitFile {
     pub requests_max: Option<usize>,
     pub requests_per_address_max: Option<usize>,
     pub buffered_mib_max: Option<usize>,
+    pub smb_buffered_mib_max: Option<usize>,
     pub idle_timeout: Option<u64>,
     pub smb_idle_timeout: Option<u64>,
     pub stall_timeout: Option<u64>,
@@ -54,6 +60,7 @@ pub struct LimitSettings {
     console: Places,
     /// In bytes.
     buffered: Places,
+    smb_buffered_mib: usize,
     idle: Duration,
     smb_idle: Duration,
     stall: Duration,
@@ -80,6 +87,12 @@ impl LimitSettings {
             ));
         }
         let buffered = buffered.saturating_mul(1 << 20);
+        let smb_buffered_mib = flags.smb_buffered_mib_max.or(file.smb_buffered_mib_max).unwrap_or(BUDGET_MIB_DEFAULT);
+        if smb_buffered_mib < BUDGET_MIB_LEAST {
+            return Err(format!(
+                "--smb-buffered-mib-max is at least {BUDGET_MIB_LEAST}: the longest chain of requests may be answered with half of it"
+            ));
+        }
         Ok(LimitSettings {
             connections: places(
                 "connections",
@@ -95,6 +108,7 @@ impl LimitSettings {
             )?,
             console: Places { all: 512, per_address: 256 },
             buffered: Places { all: buffered, per_address: buffered / 2 },
+            smb_buffered_mib,
             idle: seconds("idle-timeout", flags.idle_timeout.or(file.idle_timeout), 120)?,
             smb_idle: seconds("smb-idle-timeout", flags.smb_idle_timeout.or(file.smb_idle_timeout), 900)?,
             stall: seconds("stall-timeout", flags.stall_timeout.or(file.stall_timeout), 60)?,
@@ -123,6 +137,10 @@ impl LimitSettings {
 
     pub fn of_smb(&self) -> smb::connection::Limits {
         smb::connection::Limits { idle: self.smb_idle, stall: self.stall }
+    }
+
+    pub fn budget_of_smb(&self) -> Arc<Budget> {
+        Budget::new(self.smb_buffered_mib)
     }
 
     /// Every connection is a file to the operating system: all that it gives are taken, and no more promised than that. `has_peers`: other

@@ -112,6 +112,8 @@ fn refused_in_words() {
         (&["--connections-max", "0"], "", "at least 1"),
         (&[], "requests-per-address-max = 0", "at least 1"),
         (&["--buffered-mib-max", "127"], "", "at least 128"),
+        (&["--smb-buffered-mib-max", "63"], "", "at least 64"),
+        (&[], "smb-buffered-mib-max = 1", "at least 64"),
         (&["--idle-timeout", "0"], "", "at least 1 second"),
         (&[], "stall-timeout = -1", "stall-timeout"),
         (&[], "blob-prot = 1", "blob-prot"),

@@ -83,7 +83,8 @@ impl Gateway {
         }
         let draining = watch::channel(false).0;
         let tasks = Box::new(Tasks(self.executor.spawner()));
-        let smb = smb::Server::with_tasks(world.app.shell.clone(), Box::new(Known), false, tasks);
+        let budget = smb::memory::Budget::new(smb::memory::BUDGET_MIB_DEFAULT);
+        let smb = smb::Server::with_tasks(world.app.shell.clone(), Box::new(Known), false, budget, tasks);
         *self.serving.borrow_mut() = Some(Serving { app: world.app, smb, draining });
         Ok(())
     }

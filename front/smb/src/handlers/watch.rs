@@ -54,7 +54,7 @@ pub async fn notify(request: &Request) -> Result<Reply, Status> {
     watch.leave(message_id);
     match told? {
         // Room is taken when there is something to tell: nothing may happen for days. Who takes no answers has to look for itself.
-        Told::Changes(changes) => Ok(match request.connection.room_now(changes.len()) {
+        Told::Changes(changes) => Ok(match request.connection.memory.now(changes.len()) {
             Some(room) => Reply { room: Some(room), ..Reply::of(output_response(&changes)) },
             None => look_again(),
         }),
