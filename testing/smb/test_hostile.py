@@ -364,3 +364,13 @@ def test_strangers_who_begin_and_do_not_end(server):
         statuses.append(status(said))
         said = said[4 + struct.unpack(">I", said[:4])[0]:]
     assert statuses == [0] + [0xC0000016] * 16 + [0xC000009A] * 14
+
+
+def test_strangers_who_begin_with_nonsense(server):
+    """Nothing is kept of whoever is refused with the first word, so that the next may still say who it is."""
+    asked = [header(1, number) + struct.pack("<HBBIIHHQ", 25, 0, 1, 0, 0, 88, 8, 0) + b"nonsense" for number in range(1, 41)]
+    said, statuses = ask(server.smb_port, frame(negotiate()), *map(frame, asked)), []
+    while said:
+        statuses.append(status(said))
+        said = said[4 + struct.unpack(">I", said[:4])[0]:]
+    assert statuses == [0] + [0xC000000D] * 40

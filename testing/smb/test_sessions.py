@@ -1,11 +1,16 @@
 """What a session demands of its messages, whatever a well-behaved client would do by itself."""
 
+import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from types import SimpleNamespace
 
 import pytest
-from smbprotocol.connection import Ciphers
+import spnego
+from smbprotocol.connection import Ciphers, Connection
+from smbprotocol.session import Session, SMB2SessionSetupRequest, SMB2SessionSetupResponse
+from smbprotocol.tree import TreeConnect
 
 import conftest
 import smb
@@ -132,3 +137,54 @@ def test_a_plain_cancellation_where_encryption_is_required(connect):
         client.connection.echo(client.session.session_id)
         holder.unlock()
         client.receive(waiting)
+
+
+def bind(client, port):
+    """One more connection for a client's session (MS-SMB2 3.2.4.1.1, 3.3.5.5.2): what it says is signed with the session's own key."""
+    connection, session = Connection(client.connection.client_guid, "127.0.0.1", port), client.session
+    connection.connect(timeout=smb.SECONDS_MAX)
+    connection.session_table[session.session_id] = SimpleNamespace(
+        session_id=session.session_id, signing_key=session.signing_key, signing_required=True, encrypt_data=False, tree_connect_table={})
+    context, heard = spnego.client(ACCOUNT, KEY, protocol="ntlm", options=spnego.NegotiateOptions.session_key), None
+    while not context.complete and (said := context.step(heard)):
+        asked = SMB2SessionSetupRequest()
+        asked["flags"], asked["security_mode"], asked["buffer"] = 1, 1, said
+        try:
+            answer = smb.Client._asked(connection.receive, connection.send(asked, sid=session.session_id))
+        except smb.Refused as more:
+            if more.status != "0xc0000016":
+                connection.disconnect(close=False)
+                raise
+            heard = SMB2SessionSetupResponse()
+            heard.unpack(more.data)
+            heard = heard["buffer"].get_value()
+        else:
+            assert answer["status"].get_value() == 0
+    return connection
+
+
+def test_a_session_outlives_its_first_connection(where):
+    """More are bound to it with the key that it began with, whichever connections it has left."""
+    port, share, _ = where
+    client = smb.Client(port, share, guid=uuid.uuid4())
+    second = bind(client, port)
+    client.drop()
+    time.sleep(0.5)  # until that is noticed
+    third = bind(client, port)
+    for one in (second, third):
+        one.disconnect(close=False)
+
+
+def test_who_proves_to_be_another_session(server, share):
+    """What is encrypted for one session says nothing for another, of the same connection either: it is not asked who it is, and not ended."""
+    with smb.Client(server.smb_port, share.share_name) as client:
+        other = Session(client.connection, ACCOUNT, KEY, require_encryption=True, auth_protocol="ntlm")
+        other.connect()
+        sessions = client.connection.session_table
+        sessions[other.session_id] = client.session
+        asked = SMB2SessionSetupRequest()
+        asked["security_mode"], asked["buffer"] = 1, b"nonsense"
+        with smb.refused("ACCESS_DENIED"):
+            smb.Client._asked(client.connection.receive, client.connection.send(asked, sid=other.session_id))
+        sessions[other.session_id] = other
+        TreeConnect(other, rf"\\127.0.0.1\{share.share_name}").connect()

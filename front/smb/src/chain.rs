@@ -501,7 +501,7 @@ pub fn answer_setup(
     room: Room,
 ) -> Vec<u8> {
     let signer = signed_by.filter(|_| sealed_by.is_none());
-    let signer = signer.and_then(|session| session.signer_on(connection.id).or_else(|| session.any_signer()));
+    let signer = signer.map(|session| session.signer_on(connection.id).unwrap_or_else(|| session.signer.clone()));
     let mut out = FrameOut::new(sealed_by);
     let header = response_header(connection, header, reply.status);
     out.push(header, reply.body, Vec::new(), signer.as_deref(), true);

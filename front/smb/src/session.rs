@@ -37,6 +37,9 @@ pub struct Session {
     pub id: u64,
     pub account: AccountName,
     pub agreed: Negotiated,
+    /// That it began with. Every connection signs with a key of its own, but one that is about to become one of its own signs with
+    /// this (MS-SMB2 3.3.5.2.4), whichever of the others are left.
+    pub signer: Arc<Signer>,
     seal: Option<Cipher>,
     unseal: Option<Cipher>,
     /// Nothing is taken or given in the clear.
@@ -98,6 +101,7 @@ impl Session {
             id,
             account,
             agreed: agreed.clone(),
+            signer: Arc::new(Signer::new(agreed.signing, &keys.signing)),
             seal: cipher(&keys.encryption),
             unseal: cipher(&keys.decryption),
             encrypts: wants_encryption && agreed.cipher.is_some(),
@@ -136,12 +140,12 @@ impl Session {
         self.unseal.as_ref().is_some_and(|cipher| cipher.open(&sealed.nonce, open, bytes, &sealed.tag).is_ok())
     }
 
-    pub fn add_channel(&self, connection: &Arc<Connection>, signer: Signer) -> bool {
+    pub fn add_channel(&self, connection: &Arc<Connection>, signer: Arc<Signer>) -> bool {
         let mut channels = lock(&self.channels);
         if channels.len() >= CHANNELS_MAX || self.is_over() {
             return false;
         }
-        let channel = Channel { signer: Arc::new(signer), connection: Arc::downgrade(connection) };
+        let channel = Channel { signer, connection: Arc::downgrade(connection) };
         channels.insert(connection.id, channel);
         lock(&connection.sessions).insert(self.id);
         true
@@ -160,12 +164,6 @@ impl Session {
 
     pub fn signer_on(&self, connection: u64) -> Option<Arc<Signer>> {
         lock(&self.channels).get(&connection).map(|channel| channel.signer.clone())
-    }
-
-    /// That of its oldest connection, which a new one is vouched for with.
-    pub fn any_signer(&self) -> Option<Arc<Signer>> {
-        let channels = lock(&self.channels);
-        channels.iter().min_by_key(|(connection, _)| **connection).map(|(_, channel)| channel.signer.clone())
     }
 
     /// The connections it can be told something on.

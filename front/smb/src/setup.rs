@@ -57,10 +57,12 @@ impl Reading {
         if connection.agreed().is_none() {
             return Err(Ended::Broken("it did not negotiate"));
         }
+        // What is encrypted for another session says nothing for this one.
+        let is_sealed = sealed_by.is_some_and(|session| session.id == header.session_id);
         // Only who has a session's key is answered with its signature.
         let vouched = self.vouched(header, message);
         let outcome = match SetupRequest::decode(message) {
-            Some(request) => self.take_step(header, message, &request, vouched.as_ref(), sealed_by.is_some()).await,
+            Some(request) => self.take_step(header, message, &request, vouched.as_ref(), is_sealed).await,
             None => Err(Status::INVALID_PARAMETER),
         };
         let mut answer = *header;
@@ -129,7 +131,7 @@ impl Reading {
             Purpose::Again(session) => session,
             Purpose::Bind(session) => {
                 let signer = Session::signer(agreed, &key, &preauth);
-                if session.is_over() || !session.add_channel(&connection, signer) {
+                if session.is_over() || !session.add_channel(&connection, Arc::new(signer)) {
                     return Err(Status::INSUFFICIENT_RESOURCES);
                 }
                 connection.memory.grow();
@@ -142,8 +144,7 @@ impl Reading {
                 }
                 let session = Session::new(session_id, account.clone(), agreed, key, &preauth, required);
                 let session = Arc::new(session);
-                let signer = Session::signer(agreed, &key, &preauth);
-                session.add_channel(&connection, signer);
+                session.add_channel(&connection, session.signer.clone());
                 server.add_session(&session);
                 connection.memory.grow();
                 session
@@ -158,7 +159,7 @@ impl Reading {
     /// The session whose key a request is signed with: the channel's, or the session's if this is no channel of it yet.
     fn vouched(&self, header: &Header, message: &Bytes) -> Option<Arc<Session>> {
         let session = self.connection.server.session(header.session_id).filter(|_| header.has(flag::SIGNED))?;
-        let signer = session.signer_on(self.connection.id).or_else(|| session.any_signer())?;
+        let signer = session.signer_on(self.connection.id).unwrap_or_else(|| session.signer.clone());
         chain::is_signed_well(&signer, header, message).then_some(session)
     }
 
@@ -196,8 +197,12 @@ impl Reading {
         if request.is_binding {
             self.judge_binding(header, server.session(id))?;
         }
-        if self.authentications.contains_key(&id) {
-            return Ok(id);
+        if let Some(begun) = self.authentications.get(&id) {
+            // Whoever binds has the session's key in every word.
+            return match begun.purpose {
+                Purpose::Bind(_) if vouched.is_none() => Err(Status::ACCESS_DENIED),
+                _ => Ok(id),
+            };
         }
         let purpose = match (here, request.is_binding) {
             (Some(session), false) => Purpose::Again(session),
@@ -239,10 +244,10 @@ impl Reading {
         Ok(())
     }
 
-    /// Who has a session here and cannot prove once more to be its owner loses it.
+    /// Nothing is kept of it, with the first word either. Who has a session here and cannot prove once more to be its owner loses it.
     async fn denied(&mut self, session_id: u64, status: Status) -> Status {
-        if let Some(Authentication { purpose: Purpose::Again(session), .. }) = self.authentications.get(&session_id) {
-            let session = session.clone();
+        if let Some(Authentication { purpose: Purpose::Again(session), .. }) = self.authentications.remove(&session_id)
+        {
             self.denied_session(&session).await;
         }
         status
