@@ -6,6 +6,7 @@ import uuid
 import pytest
 from azure.core.exceptions import HttpResponseError
 from smbprotocol.create_contexts import CreateContextName
+from smbprotocol.open import LockFlags, SMB2LockElement
 
 import smb
 from common import file_client
@@ -97,3 +98,24 @@ def test_in_a_share_that_was_deleted(mortal, work):
         with smb.refused("OBJECT_NAME_NOT_FOUND"):
             client.open("f", contexts=[again(handle.id, create)])
         client.make("f", b"new")
+
+
+def test_what_was_given_back_stays_so(mortal, work):
+    """Also by a request that was refused for what came after it (MS-SMB2 3.3.5.14.1)."""
+    create = uuid.uuid4().bytes
+    client = smb.Client(mortal.smb_port, "work")
+    handle = client.open("f", share="RWD", disposition=smb.CREATE, contexts=[persistent(create)])
+    handle.lock(0, 10)
+    handle.lock(20, 10)
+    unlock = []
+    for offset, length in ((0, 10), (5, 5)):
+        unlock.append(SMB2LockElement())
+        unlock[-1]["offset"], unlock[-1]["length"], unlock[-1]["flags"] = offset, length, LockFlags.SMB2_LOCKFLAG_UNLOCK
+    with smb.refused("RANGE_NOT_LOCKED"):
+        client.ask(handle.open.lock(unlock, send=False)[0])
+    mortal.kill()
+    mortal.start()
+    with smb.Client(mortal.smb_port, "work") as another, another.open("f", share="RWD") as file:
+        file.lock(0, 10)
+        with smb.refused("LOCK_NOT_GRANTED"):
+            file.lock(20, 10)

@@ -60,6 +60,10 @@ impl Open {
                 .collect(),
         };
         kept::keep(&server.shell, &self.share.account, self.id.persistent, &kept).await?;
+        if self.is_closed() {
+            // A lock that was waited for may be given while its handle is closed: what that crossed out is not to be there again.
+            self.cross_out(server).await;
+        }
         Ok(())
     }
 

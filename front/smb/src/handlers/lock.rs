@@ -66,8 +66,11 @@ pub async fn lock(request: &Request) -> Result<Reply, Status> {
     let (files, group) = (&server.shell.open_files, open.share.found.group());
     let taken = match parsed {
         Asked::Unlock { ranges, is_mixed } => {
-            files.unlock(group, handle, &ranges)?;
-            if is_mixed {
+            let unlocked = files.unlock(group, handle, &ranges);
+            if unlocked.is_err() || is_mixed {
+                // Those before it are given back all the same, also for whoever reads what was written down.
+                open.write_down(server).await?;
+                unlocked?;
                 return Err(Status::INVALID_PARAMETER);
             }
             Vec::new()

@@ -38,7 +38,7 @@ impl OpenFiles {
         })
     }
 
-    /// The holder of a lease answers with the rights that it keeps. It may be told at once to give up more.
+    /// The holder of a lease answers with the rights that it keeps: as many of them as there can be. It may be told at once to give up more.
     pub fn acknowledge_lease(&self, key: &LeaseKey, rights: Rights) -> Result<Rights, AcknowledgeError> {
         let home = lock(&self.0.leases).get(key).cloned();
         let (share, file) = home.ok_or(AcknowledgeError::NotFound)?;
@@ -53,7 +53,7 @@ impl OpenFiles {
                 open.tell(holder, told, notices);
             }
             open.wake();
-            Ok(rights)
+            Ok(rights.legal())
         })
     }
 

@@ -51,7 +51,7 @@ impl Rights {
     }
 
     /// The most that there is of it: no client may keep writes or handles without what it read.
-    fn legal(self) -> Rights {
+    pub(super) fn legal(self) -> Rights {
         if self.read { self } else { Rights::NONE }
     }
 

@@ -340,6 +340,15 @@ fn an_open_takes_the_right_to_write() {
         open b -          => -
         ",
     );
+    // Nobody keeps handles without what it read: that is nothing, and told so.
+    check(
+        "
+        open A RWH        => RWH
+        open b -          => waits | A RWH>RH!
+        ack A H           => -
+        has A             => -
+        ",
+    );
     // Who has no writes is not asked.
     check(
         "
