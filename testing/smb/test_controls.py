@@ -73,8 +73,12 @@ def test_copies_that_are_refused(both, connect):
     # Locks of others hold for both sides.
     with connect().open("from", smb.READ | smb.WRITE, "RWD") as locking:
         locking.lock(10, 10)
-        with smb.refused("FILE_LOCK_CONFLICT"):
-            copy(key, target, (0, 0, 11))
+        # However far it came, that is told.
+        for chunks, expected in (([(0, 0, 11)], (0, 0, 0)), ([(0, 0, 5), (5, 5, 6)], (1, 0, 5))):
+            with pytest.raises(smb.Refused) as told:
+                copy(key, target, *chunks)
+            assert told.value.status == "FILE_LOCK_CONFLICT"
+            assert struct.unpack("<III", smb.control_answer(told.value.data)) == expected
         assert copy(key, target, (0, 0, 10)) == (1, 0, 10)
 
 

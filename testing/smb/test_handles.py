@@ -23,13 +23,14 @@ def test_list_handles(share, client, connect):
         assert reads.access_rights == ["Read"] and sorted(writes.access_rights) == ["Delete", "Write"]
         file_id = share.get_file_client("D/f").get_file_properties().file_id
         for handle in seen.values():
-            assert handle.path.lower() == "d/f" and handle.file_id == file_id
+            # As it is stored, however it was opened.
+            assert handle.path == "D/f" and handle.file_id == file_id
             assert handle.client_ip.startswith("127.0.0.1")
             assert began <= handle.open_time.replace(tzinfo=timezone.utc) <= datetime.now(timezone.utc) + timedelta(seconds=2)
         assert reads.session_id != writes.session_id
         directory = share.get_directory_client("D")
-        assert [handle.path for handle in directory.list_handles()] == ["d"]
-        assert sorted(handle.path for handle in directory.list_handles(recursive=True)) == ["d", "d/F", "d/f"]
+        assert [handle.path for handle in directory.list_handles()] == ["D"]
+        assert sorted(handle.path for handle in directory.list_handles(recursive=True)) == ["D", "D/f", "D/f"]
     assert list(share.get_directory_client().list_handles(recursive=True)) == []
 
 

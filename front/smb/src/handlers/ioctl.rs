@@ -167,9 +167,7 @@ async fn copy(request: &Request, open: &Open, asked: &IoctlRequest<'_>) -> Resul
             written
         };
         if let Err(status) = done.await {
-            if at == 0 {
-                return Err(status);
-            }
+            // Whatever it was, and if it was the first: the client is told how far it came (MS-SMB2 3.3.5.15.6).
             let before: u32 = chunks[..at].iter().map(|chunk| chunk.bytes).sum();
             return Ok((status, copied(at as u32, 0, before)));
         }
