@@ -94,7 +94,7 @@ impl Librados {
             let shared = Arc::new(shared);
             let ((told, heard), (broken, lost)) = (mpsc::channel(WAITING_MAX), watch::channel(None));
             let ears = Ears { told, broken };
-            shared.register(&ears).await?;
+            *shared.registered() = Some(shared.register(&ears).await?);
             let (alive, ended) = oneshot::channel();
             tokio::spawn(attend(shared.clone(), ears, heard, lost, ended));
             Ok(Watch { shared, _alive: alive })
@@ -149,7 +149,7 @@ async fn attend(
                 let Some((_, why)) = broken.filter(|(watch, _)| shared.is(*watch)) else { continue };
                 (shared.standing)(Standing::Lost { why });
                 tokio::select! {
-                    () = shared.anew(&ears) => (shared.standing)(Standing::Again),
+                    () = shared.anew(&ears) => {}
                     _ = &mut ended => break,
                 }
             }
@@ -171,12 +171,9 @@ impl Shared {
         self.registered().as_ref().is_some_and(|registration| registration.watch == watch)
     }
 
-    async fn register(self: &Arc<Shared>, ears: &Ears) -> Result<(), OpError> {
+    async fn register(self: &Arc<Shared>, ears: &Ears) -> Result<Registration, OpError> {
         let (object, ears, connection) = (self.object.clone(), ears.clone(), self.connection.clone());
-        let registration =
-            blocking(self.connection.clone(), move |_| Registration::new(connection, &object, ears)).await?;
-        *self.registered() = Some(registration);
-        Ok(())
+        blocking(self.connection.clone(), move |_| Registration::new(connection, &object, ears)).await
     }
 
     /// Ends the watch, which asks the cluster and so may block.
@@ -188,10 +185,18 @@ impl Shared {
 
     async fn anew(self: &Arc<Shared>, ears: &Ears) {
         self.unregister().await;
-        while let Err(error) = self.register(ears).await {
-            tracing::warn!(object = ?self.object, ?error, "a watch that was lost cannot be made anew yet");
-            tokio::time::sleep(TRY_AGAIN).await;
-        }
+        let registration = loop {
+            match self.register(ears).await {
+                Ok(registration) => break registration,
+                Err(error) => {
+                    tracing::warn!(object = ?self.object, ?error, "a watch that was lost cannot be made anew yet");
+                    tokio::time::sleep(TRY_AGAIN).await;
+                }
+            }
+        };
+        // Said before the watch has an age again: nobody is to take it for one that heard everything and know nothing of the gap.
+        (self.standing)(Standing::Again);
+        *self.registered() = Some(registration);
     }
 
     fn acknowledge(&self, notify_id: u64, watch: u64) {
