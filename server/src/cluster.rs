@@ -1,10 +1,12 @@
-//! A gateway's place in a Ceph cluster: the connection, the cluster's time, and the bell that tells of changed accounts.
+//! A gateway's place in a Ceph cluster: the connection, the cluster's time, and the bell that tells of changed accounts and properties.
 //!
 //! 1. Time is the cluster's. It is measured at start, without which nothing is served, and every 30 s (docs/decisions/0020).
 //! 2. Who changes accounts commits, then rings, and is done when every gateway that listens has read them again.
 //! 3. A gateway that may have missed the bell, because the cluster has not confirmed its watch for `HEARD_WITHIN`, reads the
 //!    accounts before each request until it is confirmed again. Who rings waits longer than that for a gateway that is silent.
 //!    So after a change was acknowledged no gateway lets anybody in by what was before.
+//! 4. Properties of services are told of by the same bell, and those at hand forgotten when it rings and whenever something may have been
+//!    missed. What else is to be known of them stands in the front end's `settings.rs` and in docs/decisions/0026.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -14,7 +16,7 @@ use bytes::Bytes;
 use engine::{BoxFuture, GroupId};
 use env::{Clock, Measurement, SteadyClock, SteeredClock, SystemIds, Timestamp};
 use http::account::Account;
-use http::{AccountsSource, App};
+use http::{AccountsSource, App, Bell};
 use librados::{Librados, NotifyError, Objects, Pool, Standing, Step, Watch};
 use partition::Shell;
 use rados::{Options, Rados};
@@ -25,11 +27,15 @@ use crate::config::ClusterSettings;
 
 /// What gateways watch.
 const BELL: &str = "lazuli.accounts";
+/// What is told if only properties of services changed; anything else is about accounts, too.
+const PROPERTIES: Bytes = Bytes::from_static(b"properties");
 /// A watch that was confirmed so recently has heard all that was told before. It is confirmed every 5 s.
 const HEARD_WITHIN: Duration = Duration::from_secs(10);
 /// How long one ring waits for a gateway. Longer than `HEARD_WITHIN`, and than the cluster takes to forget one that is gone.
 const RING_LIMIT: Duration = Duration::from_secs(15);
 const RINGS_MAX: usize = 3;
+/// How long a ring about properties waits. Who rings waits no longer: what the others had at hand has run out by then.
+const PROPERTIES_LIMIT: Duration = Duration::from_secs(10);
 
 /// How long what is under way at the end may take.
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
@@ -107,13 +113,19 @@ impl Cluster {
     pub async fn listen(&self, app: &Arc<App>) -> Result<(), String> {
         self.make_bell().await?;
         let missed = Arc::new(AtomicBool::new(true));
-        let watched = Arc::new(Watched { shell: self.shell.clone(), watch: OnceLock::new(), missed: missed.clone() });
+        let (shell, objects) = (self.shell.clone(), self.objects.clone());
+        let watched = Arc::new(Watched { shell, objects, watch: OnceLock::new(), missed: missed.clone() });
         app.set_accounts_source(watched.clone());
-        let app_at_bell = Arc::downgrade(app);
-        let heard = move |_| -> BoxFuture<'static, ()> {
+        app.set_bell(watched.clone());
+        let (app_at_bell, app_missing) = (Arc::downgrade(app), Arc::downgrade(app));
+        let heard = move |told: Bytes| -> BoxFuture<'static, ()> {
             let app = app_at_bell.upgrade();
             Box::pin(async move {
                 let Some(app) = app else { return };
+                app.forget_properties();
+                if told == PROPERTIES {
+                    return;
+                }
                 match app.read_accounts_again().await {
                     Ok(()) => tracing::info!(accounts = app.accounts().len(), "accounts and keys were read again"),
                     Err(error) => {
@@ -124,17 +136,21 @@ impl Cluster {
         };
         let standing = move |standing| {
             missed.store(true, Ordering::Release);
+            if let Some(app) = app_missing.upgrade() {
+                app.forget_properties();
+            }
             match standing {
                 Standing::Lost { why } => {
-                    tracing::warn!(%why, "changes of accounts may be missed: reading them every time")
+                    tracing::warn!(%why, "changes of accounts and properties may be missed: reading them every time")
                 }
-                Standing::Again => tracing::info!("changes of accounts are heard again"),
+                Standing::Again => tracing::info!("changes of accounts and properties are heard again"),
             }
         };
         let watch = self.objects.watch(BELL, Arc::new(heard), Arc::new(standing)).await;
         let watch = watch.map_err(|error| format!("changes of accounts cannot be watched: {error:?}"))?;
-        let _ = watched.watch.set(watch); // the only one
         // What changed before the watch stood.
+        app.forget_properties();
+        let _ = watched.watch.set(watch); // the only one
         app.read_accounts_again().await
     }
 
@@ -144,18 +160,37 @@ impl Cluster {
     }
 }
 
-/// Accounts in the cluster, and whether all changes of them were heard of.
+/// Accounts in the cluster, and whether all changes of them, and of properties, were heard of.
 struct Watched {
     shell: Arc<Shell>,
+    objects: Arc<Librados>,
     watch: OnceLock<Watch>,
-    /// Something may have been missed and was not read since.
+    /// Something may have been missed and the accounts were not read since.
     missed: Arc<AtomicBool>,
+}
+
+impl Bell for Watched {
+    fn is_missed(&self) -> bool {
+        let age = self.watch.get().and_then(Watch::age);
+        age.is_none_or(|age| age > HEARD_WITHIN)
+    }
+
+    fn ring(&self) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async move {
+            match self.objects.notify(BELL, PROPERTIES, PROPERTIES_LIMIT).await {
+                Ok(_) => Ok(()),
+                Err(NotifyError::Silent { clients, .. }) => {
+                    Err(format!("{} of the gateways did not answer", clients.len()))
+                }
+                Err(NotifyError::Op(error)) => Err(format!("the gateways cannot be told: {error:?}")),
+            }
+        })
+    }
 }
 
 impl AccountsSource for Watched {
     fn is_stale(&self) -> bool {
-        let age = self.watch.get().and_then(Watch::age);
-        self.missed.load(Ordering::Acquire) || age.is_none_or(|age| age > HEARD_WITHIN)
+        self.missed.load(Ordering::Acquire) || self.is_missed()
     }
 
     fn read(&self) -> BoxFuture<'_, Result<Vec<Account>, String>> {

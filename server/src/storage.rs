@@ -51,7 +51,7 @@ impl Storage {
         }
     }
 
-    /// Keeps the accounts as they are where others may change them.
+    /// Keeps accounts and properties as they are where others may change them.
     pub async fn listen(&self, app: &Arc<App>) -> Result<(), String> {
         match self {
             Storage::Embedded { .. } => Ok(()),

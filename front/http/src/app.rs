@@ -27,7 +27,7 @@ use crate::query::Query;
 use crate::request::Request;
 use crate::respond::Context;
 use crate::route::route;
-use crate::settings::Settings;
+use crate::settings::{Bell, Settings};
 use crate::source::allow::AllowList;
 use crate::tokens::Tokens;
 use crate::trace::{self, Tracer};
@@ -106,6 +106,16 @@ impl App {
     /// From here on accounts are read again whenever those at hand may be out of date. Set once.
     pub fn set_accounts_source(&self, source: Arc<dyn AccountsSource>) {
         let _ = self.accounts_source.set(source); // the first one stays
+    }
+
+    /// From here on others are told when properties of services change, and heard when they change them. Set once.
+    pub fn set_bell(&self, bell: Arc<dyn Bell>) {
+        self.settings.set_bell(bell);
+    }
+
+    /// Others changed properties of services, or may have.
+    pub fn forget_properties(&self) {
+        self.settings.forget();
     }
 
     /// May the accounts at hand be out of date? Then nobody is let in by them alone.

@@ -54,3 +54,4 @@ pub use app::{AccountsSource, App};
 pub use auth::on_behalf::OnBehalf;
 pub use listen::{Doors, Host, ListenError, Listener, Served, ServiceConnection, Services};
 pub use query::percent_decode;
+pub use settings::Bell;

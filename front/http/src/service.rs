@@ -33,10 +33,12 @@ pub async fn set_properties(
         partition::blob::container::ensure_web(&app.shell, &request.account.name).await?;
     }
     let command = partition::service::SetServiceProperties::new(&request.account.name, request.service, changes);
-    let done = app.shell.execute(&command).await;
-    // Also when it is not known whether they changed.
-    app.settings.forget();
-    done?;
+    if let Err(failure) = app.shell.execute(&command).await {
+        // It may not be known whether they changed. Then others find it out when what they have has run out.
+        app.settings.forget();
+        return Err(failure);
+    }
+    app.settings.announce().await;
     Ok(Response::new(row.status))
 }
 
