@@ -100,7 +100,7 @@ impl Core {
         if compared.count() > COMPARED_GUARDS_MAX {
             return None;
         }
-        let mut known = HashMap::new();
+        let (mut known, mut read_at) = (HashMap::new(), None);
         let mut guards = Vec::with_capacity(batch.guards.len() * 2);
         for guard in &batch.guards {
             match guard {
@@ -118,21 +118,32 @@ impl Core {
                     known.insert(key, None);
                 }
                 Guard::Unchanged(revision) => guards.push(head_is(partition, *revision)),
-                Guard::ReadAt(_) => {}
+                Guard::ReadAt(revision) => read_at = Some(*revision),
             }
         }
-        let mut prepared = Prepared { partition: partition.clone(), guards, ..Prepared::default() };
+        // What came with the view that it was decided upon, and was not asked for. It holds as long as the partition is the same.
+        let opening = read_at.and_then(|revision| self.memo.opening(shard.hash, partition, revision));
+        let mut rests_on_opening = false;
         for write in &batch.writes {
             let key = write_key(partition, write);
-            let is_plain = match known.get(&key)? {
-                None => true,
-                Some(revision) => self.memo.is_plain(shard.hash, &key, *revision),
+            let is_plain = match known.get(&key) {
+                Some(None) => true,
+                Some(Some(revision)) => self.memo.is_plain(shard.hash, &key, *revision),
+                None => {
+                    rests_on_opening = true;
+                    let (Write::Put { family, key, .. } | Write::Delete { family, key }) = write;
+                    key.is_empty() && opening.is_some_and(|opening| opening.has(*family))
+                }
             };
             let names_nothing = matches!(write, Write::Delete { .. }) || slices(write).is_empty();
             if !is_plain || !names_nothing {
                 return None;
             }
         }
+        if let Some(opening) = opening.filter(|_| rests_on_opening) {
+            guards.push(head_is(partition, opening.revision));
+        }
+        let mut prepared = Prepared { partition: partition.clone(), guards, ..Prepared::default() };
         add_writes(&mut prepared, batch, self.now());
         Some(Plan { prepared, ..Plan::default() })
     }

@@ -20,6 +20,7 @@ use librados::{Found, Look, OpError, Pool};
 
 use crate::alive::OpenView;
 use crate::gather::Gather;
+use crate::memo::Plain;
 use crate::shard::Shard;
 use crate::{Core, fault, key, value};
 
@@ -85,6 +86,12 @@ impl Core {
         let mut brought: HashMap<_, _> = keys.into_iter().map(|key| (key, None)).collect();
         let records = self.records(shard, found.pop())?;
         brought.extend(records.into_iter().map(|(key, record)| (key, Some(record))));
+        let is_plain = |family: &u8| match brought.get(&key::record(Family(*family), partition, b"")) {
+            Some(Some(record)) => record.slices.is_empty(),
+            _ => true,
+        };
+        let plain = Plain::of(Revision(revision), BROUGHT_FAMILIES.filter(is_plain));
+        self.memo.note_opening(shard.hash, partition.clone(), plain);
         Ok(Opening { revision, brought })
     }
 

@@ -172,6 +172,51 @@ async fn a_small_change_costs_one_read_and_one_write() {
     }
 }
 
+/// What came with a view and was not asked for is written over without another look, for as long as the partition is what it was.
+#[tokio::test]
+async fn what_came_with_a_view_needs_no_look() {
+    const OTHER: Family = Family(2);
+    let (cluster, clock) = (Fake::default(), clock());
+    let (engine, other) = (open(&cluster, &clock).await, open(&cluster, &clock).await);
+    let p = partition("p");
+    let put = |family, slices| Write::Put { family, key: Bytes::new(), value: Bytes::from_static(b"v"), slices };
+    let pin = write(&engine, 1000).await;
+    let whole = ExtentSlice::whole(pin.extent());
+    // What is there, what is written meanwhile by another, and how many writes and reads it costs.
+    for (there, meanwhile, cost) in [
+        (None, None, (1, 1)),
+        (Some(vec![]), None, (1, 1)),
+        (Some(vec![whole]), None, (1, 3)), // a look, and one that knows the extent
+        (Some(vec![]), Some(vec![whole]), (2, 4)), // a guard failed: whose, and two looks
+        (None, Some(vec![whole]), (2, 4)),
+    ] {
+        let before = match there {
+            Some(slices) => put(OTHER, slices),
+            None => Write::Delete { family: OTHER, key: Bytes::new() },
+        };
+        engine.commit(&p, Batch { guards: Vec::new(), writes: vec![before] }, Synced).await.expect("committed");
+        let counted = cluster.operations();
+        let view = engine.view(&p).await.expect("a view");
+        let guard = match view.get(FAMILY, b"").await.expect("a read") {
+            Some(record) => Guard::At { family: FAMILY, key: Bytes::new(), revision: record.revision },
+            None => Guard::Absent { family: FAMILY, key: Bytes::new() },
+        };
+        let guards = vec![guard, Guard::ReadAt(view.revision())];
+        let now = cluster.operations();
+        let mut between = (0, 0);
+        if let Some(slices) = meanwhile {
+            let batch = Batch { guards: Vec::new(), writes: vec![put(OTHER, slices)] };
+            other.commit(&p, batch, Synced).await.expect("committed");
+            between = (cluster.operations().0 - now.0, cluster.operations().1 - now.1);
+        }
+        let writes = vec![put(FAMILY, Vec::new()), put(OTHER, Vec::new())];
+        engine.commit(&p, Batch { guards, writes }, Synced).await.expect("its own guards hold");
+        let after = cluster.operations();
+        assert_eq!((after.0 - counted.0 - between.0, after.1 - counted.1 - between.1), cost);
+        assert_eq!(cluster.entries("shard.", b'e'), Vec::<Bytes>::new(), "nobody names the extent");
+    }
+}
+
 /// The record of a busy container is read once for all who ask for it at the same time, and never before they asked.
 #[tokio::test]
 async fn those_who_ask_at_once_share_a_read() {
