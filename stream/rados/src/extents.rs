@@ -3,12 +3,13 @@
 //! Before an extent is written its number is covered by an intent: one entry for 256 numbers in this process's list. What a process
 //! leaves behind when it dies is found there (`sweep.rs`).
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, Weak};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use engine::{EXTENT_BYTES_MAX, Extent, ExtentError, ExtentSlice, Fault, Pin, Source};
 use librados::{Found, Look, OpError, Pool, Step};
+use tokio::sync::OnceCell;
 
 use crate::{Core, fault, key, value};
 
@@ -110,6 +111,11 @@ impl Core {
         if slice.bytes == 0 {
             return Ok(Bytes::new());
         }
+        let joined = self.reads.join(slice);
+        joined.cell().get_or_init(|| self.read_slice(slice)).await.clone()
+    }
+
+    async fn read_slice(&self, slice: ExtentSlice) -> Result<Bytes, Fault> {
         let damaged = || Fault::Corrupt { what: format!("extent {:032x} from {} on", slice.extent.id, slice.offset) };
         if slice.offset.checked_add(slice.bytes).is_none_or(|end| end > slice.extent.bytes) {
             return Err(damaged());
@@ -139,6 +145,57 @@ impl Core {
 
 fn be_u32(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0, |sum, byte| sum << 8 | u32::from(*byte))
+}
+
+/// Reads under way. What an extent holds never changes, so whoever asks for what is just being read has that read, and a blob that many
+/// ask for at once is sent by the cluster once. Nothing is kept when nobody waits for it any more.
+#[derive(Default)]
+pub struct Reads(Arc<Mutex<Underway>>);
+
+type Underway = HashMap<(u128, u64, u64), Weak<Cell>>;
+type Cell = OnceCell<Result<Bytes, Fault>>;
+
+/// One who waits for a read. If whoever began it goes away, one of the others begins anew.
+struct Joined {
+    /// Until it is dropped.
+    cell: Option<Arc<Cell>>,
+    reads: Arc<Mutex<Underway>>,
+    id: (u128, u64, u64),
+}
+
+fn lock(reads: &Mutex<Underway>) -> std::sync::MutexGuard<'_, Underway> {
+    reads.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+impl Reads {
+    fn join(&self, slice: ExtentSlice) -> Joined {
+        let id = (slice.extent.id, slice.offset, slice.bytes);
+        let mut reads = lock(&self.0);
+        let underway = reads.get(&id).and_then(Weak::upgrade);
+        let cell = underway.unwrap_or_else(|| {
+            let cell = Arc::new(Cell::new());
+            reads.insert(id, Arc::downgrade(&cell));
+            cell
+        });
+        Joined { cell: Some(cell), reads: Arc::clone(&self.0), id }
+    }
+}
+
+impl Joined {
+    fn cell(&self) -> &Cell {
+        self.cell.as_ref().expect("it is there until this is dropped")
+    }
+}
+
+impl std::ops::Drop for Joined {
+    fn drop(&mut self) {
+        let mut reads = lock(&self.reads);
+        // Under the lock, under which others join: the last one to leave is the one that finds nobody left.
+        drop(self.cell.take());
+        if reads.get(&self.id).is_some_and(|cell| cell.strong_count() == 0) {
+            reads.remove(&self.id);
+        }
+    }
 }
 
 /// The numbers this process gives to extents.

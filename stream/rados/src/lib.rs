@@ -96,6 +96,7 @@ struct Core {
     alive: alive::Alive,
     owners: owners::Owners,
     openings: view::Openings,
+    reads: extents::Reads,
     /// Rounds of sweeping so far.
     rounds: AtomicU64,
     /// Held by the round under way: when one is over, so is what those before it had taken up.
@@ -136,6 +137,7 @@ impl Rados {
             alive: alive::Alive::default(),
             owners: owners::Owners::default(),
             openings: view::Openings::default(),
+            reads: extents::Reads::default(),
             rounds: AtomicU64::default(),
             sweeping: tokio::sync::Mutex::default(),
             pass: tokio::sync::Mutex::default(),

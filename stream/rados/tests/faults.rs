@@ -217,6 +217,45 @@ async fn what_came_with_a_view_needs_no_look() {
     }
 }
 
+/// What is stored for good is read once for all who ask while it is on its way.
+#[tokio::test]
+async fn those_who_read_one_extent_share_a_read() {
+    let (cluster, clock) = (Fake::default(), clock());
+    let engine = open(&cluster, &clock).await;
+    let pin = write(&engine, 100_000).await;
+    let whole = ExtentSlice::whole(pin.extent());
+    let part = ExtentSlice { offset: 10, bytes: 10, ..whole };
+    let reads_before = cluster.operations().1;
+    let mut asked = tokio::task::JoinSet::new();
+    for slice in [whole, part].repeat(16) {
+        let engine = Arc::clone(&engine);
+        asked.spawn(async move { engine.read_extent(slice).await.expect("there").len() as u64 == slice.bytes });
+    }
+    while let Some(is_right) = asked.join_next().await {
+        assert!(is_right.expect("no panic"));
+    }
+    assert_eq!(cluster.operations().1 - reads_before, 2);
+    // Who began goes away, and those who wait have theirs all the same.
+    cluster.hold_reads(|_| true);
+    let first = tokio::spawn({
+        let engine = Arc::clone(&engine);
+        async move { engine.read_extent(whole).await }
+    });
+    tokio::task::yield_now().await;
+    let second = tokio::spawn({
+        let engine = Arc::clone(&engine);
+        async move { engine.read_extent(whole).await }
+    });
+    tokio::task::yield_now().await;
+    first.abort();
+    cluster.release_reads();
+    assert_eq!(second.await.expect("no panic").expect("there").len(), 100_000);
+    // Nothing is kept: what is read later is read.
+    let reads_before = cluster.operations().1;
+    engine.read_extent(whole).await.expect("there");
+    assert_eq!(cluster.operations().1 - reads_before, 1);
+}
+
 /// The record of a busy container is read once for all who ask for it at the same time, and never before they asked.
 #[tokio::test]
 async fn those_who_ask_at_once_share_a_read() {
