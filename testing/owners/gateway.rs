@@ -33,7 +33,7 @@ impl Drop for Gateway {
 }
 
 pub struct Cluster {
-    objects: Fake,
+    pub objects: Fake,
     pub clock: Arc<ScriptedClock>,
 }
 
