@@ -29,6 +29,8 @@ struct Gated {
     exit: Semaphore,
     commits: AtomicUsize,
     views: AtomicUsize,
+    /// Bytes of values in the greatest batch so far.
+    largest: AtomicUsize,
     /// What was asked of each commit.
     durabilities: Mutex<Vec<Durability>>,
     /// What the next commits answer instead of committing.
@@ -47,6 +49,7 @@ impl Gated {
             exit: Semaphore::new(EXITS),
             commits: AtomicUsize::new(0),
             views: AtomicUsize::new(0),
+            largest: AtomicUsize::new(0),
             durabilities: Mutex::default(),
             answers: Mutex::default(),
             blind: AtomicUsize::new(0),
@@ -82,6 +85,11 @@ impl Around for Gated {
         Box::pin(async move {
             self.gate.acquire().await.expect("never closed").forget();
             self.commits.fetch_add(1, Ordering::SeqCst);
+            let bytes = batch.writes.iter().map(|write| match write {
+                Write::Put { value, .. } => value.len(),
+                Write::Delete { .. } => 0,
+            });
+            self.largest.fetch_max(bytes.sum(), Ordering::SeqCst);
             self.durabilities.lock().expect("no panic holds it").push(durability);
             let answer = self.answers.lock().expect("no panic holds it").pop_front();
             match answer {
@@ -189,6 +197,61 @@ async fn waiting_commands_share_a_commit() {
     assert_eq!(engine.commits.load(Ordering::SeqCst), 3);
     assert_eq!(engine.views.load(Ordering::SeqCst) - views_before, 2, "a batch looks at one state");
     assert_eq!(shell.turns.lines(), 0, "no line is kept for nobody");
+}
+
+/// Writes so many bytes under a key of its own.
+struct Fill {
+    partition: PartitionId,
+    key: Bytes,
+    bytes: usize,
+}
+
+impl Command for Fill {
+    type Records = ();
+    type Outcome = ();
+
+    fn partition(&self) -> &PartitionId {
+        &self.partition
+    }
+
+    async fn load(&self, _reader: &Reader<'_>) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    fn check(&self, _records: &(), _now: Timestamp) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn decide(&self, _records: (), _moment: Moment) -> Result<(Vec<Write>, ()), Refusal> {
+        let value = Bytes::from(vec![0; self.bytes]);
+        Ok((vec![Write::Put { family: COUNTER, key: self.key.clone(), value, slices: Vec::new() }], ()))
+    }
+}
+
+/// A batch that has reached its bound takes nobody on; nobody waits for ever for that.
+#[tokio::test]
+async fn a_batch_carries_no_more_than_its_bound() {
+    const BYTES: usize = 3 << 20;
+    let engine = Gated::new(1);
+    let shell = shell(engine.clone()).await;
+    let mut tasks = Vec::new();
+    for number in 0..20 {
+        let command = Fill { partition: add(None).partition, key: Bytes::from(format!("{number}")), bytes: BYTES };
+        let shell = shell.clone();
+        tasks.push(tokio::spawn(async move { shell.execute(&command).await }));
+        settle().await;
+    }
+    engine.gate.add_permits(20);
+    for task in tasks {
+        task.await.expect("no panic").expect("written");
+    }
+    // The first went alone, the others by threes: two of them are below the bound, and the third is taken on.
+    let largest = engine.largest.load(Ordering::SeqCst);
+    assert!(largest >= BATCH_BYTES_MAX && largest < BATCH_BYTES_MAX + BYTES, "{largest}");
+    assert_eq!(engine.commits.load(Ordering::SeqCst), 1 + 1 + 19usize.div_ceil(3));
+    let view = engine.inner.view(&add(None).partition).await.expect("a view");
+    let all = KeyRange { start: Bound::Unbounded, end: Bound::Unbounded };
+    assert_eq!(view.scan(COUNTER, &all, 100).await.expect("a scan").len(), 20);
 }
 
 /// Storage that does not answer is waited for once, by whoever is first, and not by one after another of those behind.

@@ -473,6 +473,104 @@ async fn a_claim_that_was_taken_over_takes_no_name_away() {
     assert!(other.read_extent(whole).await.is_ok());
 }
 
+/// Whoever wants to name an extent that another process is just dropping waits, and not for ever: nothing is written then. When the
+/// claim is so old that its process must have died it stands in nobody's way.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_does_not_end_keeps_a_commit_until_its_deadline() {
+    let (cluster, clock) = (Fake::default(), clock());
+    let (sleeping, other) = (open(&cluster, &clock).await, open(&cluster, &clock).await);
+    let (p, q) = (partition("p"), partition("q"));
+    let pin = write(&sleeping, 1000).await;
+    let whole = ExtentSlice::whole(pin.extent());
+    for named in [&p, &q] {
+        sleeping.commit(named, naming(&pin), Synced).await.expect("committed");
+    }
+    drop(pin);
+    let gone = || Batch { guards: Vec::new(), writes: vec![Write::Delete { family: FAMILY, key: key() }] };
+    sleeping.commit(&p, gone(), Synced).await.expect("deleted");
+    clock.advance_seconds(2 * 3600);
+    // It dies with its claim, before it looks who needs the extent.
+    let is_claimed = Arc::new(AtomicBool::new(false));
+    let claimed = Arc::clone(&is_claimed);
+    cluster.set_fate(move |object, steps| {
+        let is_drop = |step: &Step| matches!(step, Step::Put(entries) if entries[0].0.starts_with(b"d"));
+        if is_commit(object) && steps.len() == 2 && steps.iter().any(is_drop) {
+            claimed.store(true, Ordering::SeqCst);
+        }
+        Fate::Applied
+    });
+    let claimed = Arc::clone(&is_claimed);
+    cluster.hold_reads(move |object| object.starts_with("extent.") && claimed.load(Ordering::SeqCst));
+    let sweep = tokio::spawn({
+        let sleeping = Arc::clone(&sleeping);
+        async move { sleeping.sweep_now().await }
+    });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(is_claimed.load(Ordering::SeqCst));
+    sweep.abort();
+    cluster.clear_fate();
+    cluster.release_reads();
+
+    let pin = other.pin(whole.extent);
+    let (begun, drops) = (tokio::time::Instant::now(), cluster.entries("shard.", b'd'));
+    assert_eq!(drops.len(), 1, "it is claimed and not ended");
+    let refused = other.commit(&p, naming(&pin), Synced).await;
+    assert!(matches!(refused, Err(CommitError::Fault(Fault::Other { .. }))), "{refused:?}");
+    let waited = begun.elapsed();
+    assert!(waited >= Duration::from_secs(10) && waited < Duration::from_secs(11), "{waited:?}");
+    let view = other.view(&p).await.expect("a view");
+    assert!(view.get(FAMILY, &key()).await.expect("a read").is_none(), "nothing was written");
+    assert_eq!(cluster.entries("shard.", b'd'), drops);
+
+    clock.advance_seconds(700);
+    let begun = tokio::time::Instant::now();
+    other.commit(&p, naming(&pin), Synced).await.expect("named again");
+    assert!(begun.elapsed() < Duration::from_secs(1));
+    assert_eq!(cluster.entries("shard.", b'd'), Vec::<Bytes>::new());
+    assert!(other.read_extent(whole).await.is_ok());
+}
+
+/// What waits for a shard goes together, as far as one operation may be: clusters refuse one of 90 MB.
+#[tokio::test]
+async fn an_operation_carries_no_more_than_its_bound() {
+    const BATCH_BYTES: usize = 1 << 20;
+    let (cluster, clock) = (Fake::default(), clock());
+    let options = Options { deadline: Duration::from_secs(10), ..Options::new(|_| 1) };
+    let engine = Rados::open(Arc::new(cluster.clone()), clock, &SystemIds::new(), options).await.expect("opened");
+    let sizes = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let noted = Arc::clone(&sizes);
+    cluster.set_fate(move |object, steps| {
+        let puts = steps.iter().flat_map(|step| match step {
+            Step::Put(entries) => entries.as_slice(),
+            _ => &[],
+        });
+        if is_commit(object) {
+            noted.lock().expect("no panic").push(puts.map(|(_, value)| value.len()).sum::<usize>());
+        }
+        Fate::Applied
+    });
+    let mut committing = tokio::task::JoinSet::new();
+    for number in 0..24usize {
+        let engine = Arc::clone(&engine);
+        committing.spawn(async move {
+            // One that is greater than the bound goes alone.
+            let bytes = if number == 12 { 6 * BATCH_BYTES } else { BATCH_BYTES };
+            let p = PartitionId { key: Bytes::from(format!("p{number}")), ..partition("p") };
+            let guards = vec![Guard::Absent { family: FAMILY, key: key() }];
+            engine.commit(&p, Batch { guards, writes: vec![put(vec![b'x'; bytes], Vec::new())] }, Synced).await
+        });
+    }
+    while let Some(committed) = committing.join_next().await {
+        committed.expect("no panic").expect("committed");
+    }
+    let sizes = std::mem::take(&mut *sizes.lock().expect("no panic"));
+    let many = sizes.iter().filter(|bytes| **bytes > BATCH_BYTES + 1000 && **bytes < 4 * BATCH_BYTES).count();
+    assert!(many >= 3, "they go together: {sizes:?}");
+    let (alone, bounded): (Vec<usize>, Vec<usize>) = sizes.into_iter().partition(|bytes| *bytes > 4 << 20);
+    assert_eq!(alone.len(), 1, "{alone:?}");
+    assert!(alone[0] < 6 * BATCH_BYTES + 1000, "{alone:?}, {bounded:?}");
+}
+
 /// A flipped bit in a body is never served.
 #[tokio::test]
 async fn a_damaged_extent_is_not_read() {

@@ -104,6 +104,38 @@ async fn an_owner_that_was_silent_has_lost() {
     assert_eq!(a.rados.own(&group()).await.expect("read"), theirs("b:1"));
 }
 
+/// A commit belongs to the tenure in which it was handed in: what it was decided upon another may have changed since, also if the group has
+/// come back.
+#[tokio::test(start_paused = true)]
+async fn a_commit_of_an_earlier_tenure_does_not_get_through_in_a_later_one() {
+    let (cluster, clock) = (Fake::default(), clock());
+    let (a, b) = (gateway(&cluster, &clock, "a:1").await, gateway(&cluster, &clock, "b:1").await);
+    assert_eq!(a.rados.own(&group()).await.expect("free"), Tenure::Ours);
+    put(&a, "1").await.expect("its own");
+    for between in ["2", ""] {
+        // It looks at what it writes over, and that takes its time.
+        let mut is_first = true;
+        cluster.hold_reads(move |object| object.starts_with("shard.") && std::mem::take(&mut is_first));
+        let late = tokio::spawn({
+            let a = Gateway { rados: Arc::clone(&a.rados), lost: Arc::clone(&a.lost) };
+            async move { put(&a, "late").await }
+        });
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        a.rados.disown(&group()).await.expect("given back");
+        if !between.is_empty() {
+            assert_eq!(b.rados.own(&group()).await.expect("free"), Tenure::Ours);
+            put(&b, between).await.expect("its own");
+            b.rados.disown(&group()).await.expect("given back");
+        }
+        assert_eq!(a.rados.own(&group()).await.expect("free"), Tenure::Ours);
+        cluster.release_reads();
+        assert!(is_elsewhere(late.await.expect("no panic")));
+        let view = a.rados.view(&PartitionId { group: group(), key: Bytes::new() }).await.expect("a view");
+        assert_eq!(view.get(Family(1), b"").await.expect("a read").expect("there").value, "2");
+    }
+    put(&a, "3").await.expect("its own");
+}
+
 /// Also when it waits for something else than its renewal: it has to read who owns the group, and no answer comes.
 #[tokio::test(start_paused = true)]
 async fn an_owner_that_cannot_read_has_lost() {
