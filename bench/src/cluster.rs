@@ -6,7 +6,10 @@ use std::{
     env,
     net::{Ipv4Addr, TcpListener},
     process::Stdio,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -242,6 +245,7 @@ async fn drive(gateways: &[Gateway], row: &Row, time: Duration, used: &mut u64) 
 struct Raw {
     objects: Arc<Librados>,
     shards: Vec<Arc<Shard>>,
+    used: AtomicU64,
 }
 
 /// What waits for one object while an operation on it is in flight.
@@ -283,21 +287,19 @@ impl Raw {
             shards.push(Arc::new(Shard { object, waiting: Mutex::default() }));
         }
         objects.write(Pool::Bodies, "raw.1m", vec![Step::WriteAll(vec![b'x'; MIB].into())]).await.map_err(failure)?;
-        Ok(Arc::new(Raw { objects, shards }))
+        Ok(Arc::new(Raw { objects, shards, used: AtomicU64::default() }))
     }
 
     async fn run(self: &Arc<Self>, row: &Row, time: Duration) -> Result<f64, Failure> {
         let (start, deed) = (Instant::now(), row.deed);
-        let stamp = start.elapsed().as_nanos() as u64 ^ u64::from(std::process::id());
         let mut tasks = JoinSet::new();
-        for connection in 0..row.connections {
+        for _ in 0..row.connections {
             let raw = Arc::clone(self);
             tasks.spawn(async move {
                 let mut done = 0u64;
                 while start.elapsed() < time {
-                    let number =
-                        stamp.wrapping_add(connection << 32 | done) ^ (start.elapsed().as_nanos() as u64) << 20;
-                    raw.once(deed, number).await?;
+                    // No two name the same thing: what is guarded must not be there.
+                    raw.once(deed, raw.used.fetch_add(1, Ordering::Relaxed)).await?;
                     done += 1;
                 }
                 Ok::<_, Failure>(done)
