@@ -19,6 +19,9 @@ const SUM_BYTES: u64 = 4;
 /// What one read takes at most: long enough that a round trip costs little, short enough to hold.
 const READ_BYTES_MAX: u64 = 1 << 20;
 
+/// A body that is longer gets room for all that an extent may hold at once.
+const GROWS_BYTES: usize = 512 * 1024;
+
 /// Numbers that one intent covers.
 pub const INTENT_NUMBERS: u64 = 256;
 
@@ -34,6 +37,10 @@ pub fn intent_key(block: u64) -> Bytes {
 /// The id of a process's extent of this number.
 pub fn extent_id(process: u64, number: u64) -> u128 {
     u128::from(process) << 64 | u128::from(number)
+}
+
+fn sums_bytes(bytes: usize) -> usize {
+    bytes.div_ceil(CHUNK_BYTES as usize) * SUM_BYTES as usize
 }
 
 /// An extent's bytes, and after them the checksums of its chunks.
@@ -65,6 +72,10 @@ impl Core {
             match source.next(bytes_max - bytes.len()).await.map_err(ExtentError::Source)? {
                 Some(piece) => bytes.extend_from_slice(&piece),
                 None => break,
+            }
+            // Most that are so long fill it. Growing step by step would copy them twice, and once more for the sums.
+            if bytes.len() >= GROWS_BYTES && bytes.capacity() < bytes_max + sums_bytes(bytes_max) {
+                bytes.reserve(bytes_max + sums_bytes(bytes_max) - bytes.len());
             }
         }
         if bytes.is_empty() {
