@@ -4,6 +4,10 @@ import base64
 import itertools
 import os
 import time
+import urllib.error
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 
 from azure.core import MatchConditions
 from azure.core.exceptions import HttpResponseError
@@ -225,14 +229,58 @@ def test_service_properties_hold_on_all(sides):
     sides[0].blobs.set_service_properties(cors=before["cors"])
 
 
-def test_retention_set_through_one_keeps_what_another_deletes(sides, container):
-    for writer, other in both_ways(sides):
+def test_retention_set_through_one_holds_for_what_another_deletes(sides, container):
+    def is_kept(deleter, looker):
         name = fresh_name("b")
+        deleter.blob(container, name).upload_blob(b"kept")
+        deleter.blob(container, name).delete_blob()
+        found = looker.blobs.get_container_client(container).list_blobs(name_starts_with=name, include=["deleted"])
+        return [one.name for one in found] == [name]
+
+    try:
+        for _ in range(10):
+            for writer, other in both_ways(sides):
+                for enabled in (True, False):
+                    list(other.blobs.get_container_client(container).list_blobs())  # it has the properties at hand now
+                    policy = RetentionPolicy(enabled=True, days=1) if enabled else RetentionPolicy(enabled=False)
+                    writer.blobs.set_service_properties(delete_retention_policy=policy)
+                    assert is_kept(other, writer) == enabled
+    finally:
+        sides[0].blobs.set_service_properties(delete_retention_policy=RetentionPolicy(enabled=False))
+
+
+def test_what_is_set_while_others_ask_all_the_time_holds_when_it_is_answered(sides):
+    """Others read the properties just before, during and after the change; nobody goes on with what was before."""
+    origins, over = [f"http://{fresh_name('host')}.example" for _ in range(20)], Event()
+
+    def allows(side, origin):
+        request = urllib.request.Request(side.endpoints["blob"] + "/?comp=list", method="OPTIONS")
+        request.add_header("Origin", origin)
+        request.add_header("Access-Control-Request-Method", "GET")
         try:
-            writer.blobs.set_service_properties(delete_retention_policy=RetentionPolicy(enabled=True, days=1))
-            other.blob(container, name).upload_blob(b"kept")
-            other.blob(container, name).delete_blob()
-            writer.blob(container, name).undelete_blob()
-            assert other.blob(container, name).download_blob().readall() == b"kept"
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return answer.headers["Access-Control-Allow-Origin"] == origin
+        except urllib.error.HTTPError as error:
+            assert error.code == 403, error
+            return False
+
+    def ask(side):
+        asked = 0
+        while not over.is_set():
+            allows(side, origins[0])
+            asked += 1
+        return asked
+
+    before = sides[0].blobs.get_service_properties()
+    with ThreadPoolExecutor(len(sides) * 2) as pool:
+        asking = [pool.submit(ask, side) for side in sides * 2]
+        try:
+            for number, origin in enumerate(origins):
+                sides[number % len(sides)].blobs.set_service_properties(cors=[CorsRule([origin], ["GET"])])
+                for side in sides:
+                    assert allows(side, origin), f"{number}: what was answered does not hold"
+                    assert not allows(side, origins[number - 1])
         finally:
-            writer.blobs.set_service_properties(delete_retention_policy=RetentionPolicy(enabled=False))
+            over.set()
+            sides[0].blobs.set_service_properties(cors=before["cors"])
+        assert all(one.result() > 10 for one in asking)
