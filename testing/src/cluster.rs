@@ -1,11 +1,11 @@
 //! Engines on RADOS for tests: on a cluster in memory, or on the real one that `LAZULI_CEPH_CONF` names.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use engine::Engine;
 use env::{Clock, Ids, SystemIds};
-use librados::{Librados, Objects, Settings};
+use librados::{BoxFuture, Librados, Look, Objects, OpError, Pool, Seen, Settings, Step};
 use rados::fake::Fake;
 use rados::{Options, Rados};
 
@@ -13,7 +13,7 @@ use rados::{Options, Rados};
 pub async fn engine(name: &str, clock: Arc<dyn Clock>) -> Arc<dyn Engine> {
     let objects: Arc<dyn Objects> = match name {
         "rados-in-memory" => Arc::new(Fake::default()),
-        "rados" => connect(&SystemIds::new().next().to_string()),
+        "rados" => Arc::new(Apart { objects: shared(), name: SystemIds::new().next().to_string() }),
         other => panic!("LAZULI_TEST_ENGINE is memory, rados-in-memory or rados, not {other}"),
     };
     // Alone: its ticks are one after the other, as the examples know them.
@@ -34,6 +34,33 @@ async fn open(objects: Arc<dyn Objects>, clock: Arc<dyn Clock>, processes: u64) 
     });
     let options = Options { processes, ..options };
     Rados::open(objects, clock, &SystemIds::new(), options).await.expect("the cluster takes its client")
+}
+
+/// One connection for all worlds that are there at a time: to make one takes longer than many a test.
+fn shared() -> Arc<Librados> {
+    static SHARED: Mutex<Weak<Librados>> = Mutex::new(Weak::new());
+    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    shared.upgrade().unwrap_or_else(|| {
+        let objects = connect(&SystemIds::new().next().to_string());
+        *shared = Arc::downgrade(&objects);
+        objects
+    })
+}
+
+/// The objects of one world: their names begin with its own.
+struct Apart {
+    objects: Arc<Librados>,
+    name: String,
+}
+
+impl Objects for Apart {
+    fn write(&self, pool: Pool, object: &str, steps: Vec<Step>) -> BoxFuture<'static, Result<u64, OpError>> {
+        self.objects.write(pool, &format!("{}.{object}", self.name), steps)
+    }
+
+    fn read(&self, pool: Pool, object: &str, steps: Vec<Look>) -> BoxFuture<'static, Result<Seen, OpError>> {
+        self.objects.read(pool, &format!("{}.{object}", self.name), steps)
+    }
 }
 
 /// The cluster of the tests, in a namespace of this name.
