@@ -247,7 +247,7 @@ async fn a_batch_carries_no_more_than_its_bound() {
     }
     // The first went alone, the others by threes: two of them are below the bound, and the third is taken on.
     let largest = engine.largest.load(Ordering::SeqCst);
-    assert!(largest >= BATCH_BYTES_MAX && largest < BATCH_BYTES_MAX + BYTES, "{largest}");
+    assert!((BATCH_BYTES_MAX..BATCH_BYTES_MAX + BYTES).contains(&largest), "{largest}");
     assert_eq!(engine.commits.load(Ordering::SeqCst), 1 + 1 + 19usize.div_ceil(3));
     let view = engine.inner.view(&add(None).partition).await.expect("a view");
     let all = KeyRange { start: Bound::Unbounded, end: Bound::Unbounded };
