@@ -50,10 +50,18 @@ struct Active {
 struct Known {
     /// Bytes that were handed out; for a segment found at start, the length of its file.
     used: u64,
-    /// Dead ranges, neighbours merged: start and end.
-    dead: BTreeMap<u64, u64>,
-    /// Starts of dead ranges that grew since they were last punched.
-    unpunched: Vec<u64>,
+    /// Dead ranges by their start, neighbours merged.
+    dead: BTreeMap<u64, Dead>,
+    dead_bytes: u64,
+    /// Starts of dead ranges that grew since they were last looked at.
+    grown: Vec<u64>,
+}
+
+#[derive(Clone, Copy)]
+struct Dead {
+    end: u64,
+    /// How much of it came since it was last punched.
+    unpunched: u64,
 }
 
 /// One segment file.
@@ -119,17 +127,13 @@ impl Segments {
     }
 
     pub fn dead_bytes(&self, number: u64) -> u64 {
-        self.lock().known.get(&number).map_or(0, |known| known.dead.iter().map(|(start, end)| end - start).sum())
+        self.lock().known.get(&number).map_or(0, |known| known.dead_bytes)
     }
 
     /// How many there are, how many bytes were handed out in them, and how many of those are dead.
     pub fn totals(&self) -> (u64, u64, u64) {
-        let state = self.lock();
-        let dead = |known: &Known| known.dead.iter().map(|(start, end)| end - start).sum::<u64>();
-        state
-            .known
-            .values()
-            .fold((0, 0, 0), |(count, used, lost), known| (count + 1, used + known.used, lost + dead(known)))
+        let add = |(count, used, dead), known: &Known| (count + 1, used + known.used, dead + known.dead_bytes);
+        self.lock().known.values().fold((0, 0, 0), add)
     }
 
     pub fn can_punch(&self) -> bool {
@@ -195,26 +199,56 @@ impl Segments {
         }
     }
 
-    /// Gives the blocks of dead ranges back to the file system.
-    pub fn punch_dead(&self) -> io::Result<()> {
+    /// Gives the blocks of dead ranges back to the file system: of so many at most, those first that give back most. The others grow
+    /// meanwhile, and so does what one call gives back. Where small bodies die faster than that they wait for their neighbours, or for
+    /// the whole segment. Tells how many it were.
+    pub fn punch_dead(&self, ranges_max: usize) -> io::Result<usize> {
         let mut work = Vec::new();
         {
             let mut state = self.lock();
             for (number, known) in &mut state.known {
-                for start in std::mem::take(&mut known.unpunched) {
-                    // A range that merged into one before it is punched with that one.
-                    let Some(end) = known.dead.get(&start) else { continue };
-                    let (start, end) = (start.next_multiple_of(BLOCK_BYTES), end / BLOCK_BYTES * BLOCK_BYTES);
-                    if start < end {
-                        work.push((*number, start, end));
+                for start in std::mem::take(&mut known.grown) {
+                    // One that merged into one before it is punched with that one; one that came twice, once.
+                    let Some(Dead { end, unpunched }) = known.dead.get(&start).filter(|dead| dead.unpunched > 0) else {
+                        continue;
+                    };
+                    if start.next_multiple_of(BLOCK_BYTES) < end / BLOCK_BYTES * BLOCK_BYTES {
+                        work.push((*unpunched, *number, start));
                     }
                 }
             }
         }
-        for (number, start, end) in work {
-            if self.can_punch() && !self.segment(number)?.file.punch(start, end - start)? {
-                self.can_punch.store(false, Ordering::Relaxed);
+        work.sort_unstable_by(|one, other| other.cmp(one));
+        work.dedup();
+        let later = work.split_off(work.len().min(ranges_max));
+        for (_, number, start) in &work {
+            self.punch(*number, *start)?;
+        }
+        let mut state = self.lock();
+        for (_, number, start) in later {
+            if let Some(known) = state.known.get_mut(&number) {
+                known.grown.push(start);
             }
+        }
+        Ok(work.len())
+    }
+
+    /// Punches the dead range that begins there.
+    fn punch(&self, number: u64, start: u64) -> io::Result<()> {
+        if !self.can_punch() {
+            return Ok(());
+        }
+        let end = {
+            let mut state = self.lock();
+            let Some(dead) = state.known.get_mut(&number).and_then(|known| known.dead.get_mut(&start)) else {
+                return Ok(());
+            };
+            dead.unpunched = 0;
+            dead.end
+        };
+        let (start, end) = (start.next_multiple_of(BLOCK_BYTES), end / BLOCK_BYTES * BLOCK_BYTES);
+        if !self.segment(number)?.file.punch(start, end - start)? {
+            self.can_punch.store(false, Ordering::Relaxed);
         }
         Ok(())
     }
@@ -344,18 +378,22 @@ impl Known {
         if start >= end {
             return;
         }
-        if let Some((before, before_end)) = self.dead.range(..=start).next_back().map(|(from, to)| (*from, *to))
-            && before_end >= start
+        if let Some((before, dead)) = self.dead.range(..=start).next_back()
+            && dead.end >= start
         {
-            start = before;
-            end = end.max(before_end);
+            start = *before;
         }
-        while let Some((after, after_end)) = self.dead.range(start..=end).next().map(|(from, to)| (*from, *to)) {
-            self.dead.remove(&after);
-            end = end.max(after_end);
+        let (mut merged, mut unpunched) = (0, 0);
+        while let Some(from) = self.dead.range(start..=end).next().map(|(from, _)| *from) {
+            let Some(dead) = self.dead.remove(&from) else { break };
+            merged += dead.end - from;
+            unpunched += dead.unpunched;
+            end = end.max(dead.end);
         }
-        self.dead.insert(start, end);
-        self.unpunched.push(start);
+        let new = end - start - merged;
+        self.dead_bytes += new;
+        self.dead.insert(start, Dead { end, unpunched: unpunched + new });
+        self.grown.push(start);
     }
 }
 
@@ -399,5 +437,60 @@ impl Drop for Reservation {
         }
         drop(state);
         self.segment.writers.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dead_ranges_merge_and_know_what_was_not_punched() {
+        let mut known = Known::default();
+        let shown = |known: &Known| {
+            let ranges = known.dead.iter().map(|(start, dead)| format!("{start}-{}:{}", dead.end, dead.unpunched));
+            format!("{} {}", ranges.collect::<Vec<_>>().join(" "), known.dead_bytes)
+        };
+        for (start, end, expected) in [
+            (10, 20, "10-20:10 10"),
+            (30, 40, "10-20:10 30-40:10 20"),
+            (5, 5, "10-20:10 30-40:10 20"),
+            (40, 45, "10-20:10 30-45:15 25"),
+            (12, 18, "10-20:10 30-45:15 25"), // it was dead already
+            (18, 32, "10-45:35 35"),
+            (0, 50, "0-50:50 50"),
+        ] {
+            known.free(start, end);
+            assert_eq!(shown(&known), expected, "after {start}-{end}");
+        }
+        known.dead.get_mut(&0).expect("the only one").unpunched = 0;
+        known.free(45, 60);
+        assert_eq!(shown(&known), "0-60:10 60");
+    }
+
+    #[test]
+    fn what_gives_back_most_is_punched_first() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let disk = crate::disk::Directory::open(dir.path()).expect("a disk");
+        let segments = Arc::new(Segments::open(Box::new(disk), 1 << 20, None).expect("opened"));
+        let reservation = segments.reserve(64 * BLOCK_BYTES).expect("reserved");
+        let zeros = bytes::Bytes::from(vec![7; 64 * BLOCK_BYTES as usize]);
+        reservation.segment.file().write_at(0, &[zeros]).expect("written");
+        let blocks = || {
+            use std::os::unix::fs::MetadataExt;
+            let path = dir.path().join(file_name(1));
+            std::fs::metadata(path).expect("a file").blocks() * 512 / BLOCK_BYTES
+        };
+        for (block, count) in [(0, 1), (10, 4), (20, 2)] {
+            segments.free(1, block * BLOCK_BYTES, (block + count) * BLOCK_BYTES);
+        }
+        let before = blocks();
+        let mut given_back = Vec::new();
+        for expected in [1, 1, 1, 0] {
+            assert_eq!(segments.punch_dead(1).expect("punched"), expected);
+            given_back.push(before - blocks());
+        }
+        // Where the file system cannot, nothing is given back.
+        assert!(given_back == [4, 6, 7, 7] || !segments.can_punch(), "{given_back:?}");
     }
 }

@@ -39,6 +39,8 @@ const GAIN_BYTES_MIN: u64 = 2 * 4096;
 /// Extents moved together, and their bytes: one sync and one commit for all of them, and what is copied is in memory for a moment.
 const MOVES_MAX: usize = 256;
 const MOVED_BYTES_MAX: u64 = 4 << 20;
+/// Ranges of which the space is given back per wake-up: some tenths of a second, where others write to the same disk.
+const PUNCHES_PER_TICK: usize = 4096;
 
 pub enum Wake {
     Fenced(GroupId),
@@ -72,6 +74,8 @@ struct Work {
     shrunk: HashSet<Address>,
     /// Segments in which something died since they were last looked at.
     touched: BTreeSet<u64>,
+    /// Ranges of which space may still be given back in this round.
+    punches: usize,
 }
 
 /// What lives in a segment.
@@ -141,6 +145,7 @@ impl Sweeper {
             // What buffered commits took away can go only when they are on the disk.
             self.queue.run_blocking(Change::Sync).map_err(broken)?;
         }
+        work.punches = if all { usize::MAX } else { PUNCHES_PER_TICK };
         self.note()?;
         self.room.measure().map_err(|error| Fault::io("asking how much room the disk has", error))?;
         self.remove_groups(work)?;
@@ -225,7 +230,7 @@ impl Sweeper {
             self.segments.free(address.segment, start, start + extents::stored_bytes(u64::from(bytes)));
             work.touched.insert(address.segment);
         }
-        self.segments.punch_dead().map_err(|error| Fault::io("giving space back", error))?;
+        self.punch(work)?;
         for (number, used) in self.segments.sealed() {
             if work.touched.contains(&number) && self.segments.dead_bytes(number) >= used {
                 work.touched.remove(&number);
@@ -264,7 +269,13 @@ impl Sweeper {
         }
         self.segments.free(number, from, used);
         work.shrunk.extend(survey.sparse);
-        self.segments.punch_dead().map_err(|error| Fault::io("giving space back", error))
+        self.punch(work)
+    }
+
+    fn punch(&self, work: &mut Work) -> Result<(), Fault> {
+        let punched = self.segments.punch_dead(work.punches).map_err(|error| Fault::io("giving space back", error))?;
+        work.punches = work.punches.saturating_sub(punched);
+        Ok(())
     }
 
     /// What lives in a segment: the extents `refs` has, and those it does not have yet or has no more. Entries are read

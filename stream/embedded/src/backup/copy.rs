@@ -232,7 +232,7 @@ impl Destination {
                 segments.free(address.segment, start, start + extents::stored_bytes(u64::from(bytes)));
             }
         }
-        segments.punch_dead().map_err(|source| BackupError::io("giving space back", source))
+        segments.punch_dead(usize::MAX).map(drop).map_err(|source| BackupError::io("giving space back", source))
     }
 }
 
