@@ -423,23 +423,22 @@ async fn who_was_taken_for_dead_enters_itself_again() {
     assert!(matches!(outcome, Err(CommitError::Conflict)), "{outcome:?}");
 }
 
-/// A process sleeps over a drop that it has claimed. Another ends it, and the partition names the extent again: that name stays.
-#[tokio::test]
-async fn a_claim_that_was_taken_over_takes_no_name_away() {
-    let (cluster, clock) = (Fake::default(), clock());
-    let (sleeping, other) = (open(&cluster, &clock).await, open(&cluster, &clock).await);
-    let (p, q) = (partition("p"), partition("q"));
-    let pin = write(&sleeping, 1000).await;
-    let whole = ExtentSlice::whole(pin.extent());
-    for named in [&p, &q] {
-        sleeping.commit(named, naming(&pin), Synced).await.expect("committed");
-    }
-    drop(pin);
-    let gone = || Batch { guards: Vec::new(), writes: vec![Write::Delete { family: FAMILY, key: key() }] };
-    sleeping.commit(&p, gone(), Synced).await.expect("deleted");
-    clock.advance_seconds(2 * 3600);
+fn gone() -> Batch {
+    Batch { guards: Vec::new(), writes: vec![Write::Delete { family: FAMILY, key: key() }] }
+}
 
-    // It sleeps from its claim on, before it looks who needs the extent.
+/// An extent that two partitions named, of which the first names it no more.
+async fn named_by_two_then_one(engine: &Rados, first: &PartitionId, second: &PartitionId) -> ExtentSlice {
+    let pin = write(engine, 1000).await;
+    for named in [first, second] {
+        engine.commit(named, naming(&pin), Synced).await.expect("committed");
+    }
+    engine.commit(first, gone(), Synced).await.expect("deleted");
+    ExtentSlice::whole(pin.extent())
+}
+
+/// Tells when a process has claimed a drop.
+fn note_claims(cluster: &Fake) -> Arc<AtomicBool> {
     let is_claimed = Arc::new(AtomicBool::new(false));
     let claimed = Arc::clone(&is_claimed);
     cluster.set_fate(move |object, steps| {
@@ -449,6 +448,20 @@ async fn a_claim_that_was_taken_over_takes_no_name_away() {
         }
         Fate::Applied
     });
+    is_claimed
+}
+
+/// A process sleeps over a drop that it has claimed. Another ends it, and the partition names the extent again: that name stays.
+#[tokio::test]
+async fn a_claim_that_was_taken_over_takes_no_name_away() {
+    let (cluster, clock) = (Fake::default(), clock());
+    let (sleeping, other) = (open(&cluster, &clock).await, open(&cluster, &clock).await);
+    let (p, q) = (partition("p"), partition("q"));
+    let whole = named_by_two_then_one(&sleeping, &p, &q).await;
+    clock.advance_seconds(2 * 3600);
+
+    // It sleeps from its claim on, before it looks who needs the extent.
+    let is_claimed = note_claims(&cluster);
     let (claimed, mut is_first) = (Arc::clone(&is_claimed), true);
     cluster.hold_reads(move |object| {
         object.starts_with("extent.") && claimed.load(Ordering::SeqCst) && std::mem::take(&mut is_first)
@@ -480,25 +493,10 @@ async fn a_claim_that_does_not_end_keeps_a_commit_until_its_deadline() {
     let (cluster, clock) = (Fake::default(), clock());
     let (sleeping, other) = (open(&cluster, &clock).await, open(&cluster, &clock).await);
     let (p, q) = (partition("p"), partition("q"));
-    let pin = write(&sleeping, 1000).await;
-    let whole = ExtentSlice::whole(pin.extent());
-    for named in [&p, &q] {
-        sleeping.commit(named, naming(&pin), Synced).await.expect("committed");
-    }
-    drop(pin);
-    let gone = || Batch { guards: Vec::new(), writes: vec![Write::Delete { family: FAMILY, key: key() }] };
-    sleeping.commit(&p, gone(), Synced).await.expect("deleted");
+    let whole = named_by_two_then_one(&sleeping, &p, &q).await;
     clock.advance_seconds(2 * 3600);
     // It dies with its claim, before it looks who needs the extent.
-    let is_claimed = Arc::new(AtomicBool::new(false));
-    let claimed = Arc::clone(&is_claimed);
-    cluster.set_fate(move |object, steps| {
-        let is_drop = |step: &Step| matches!(step, Step::Put(entries) if entries[0].0.starts_with(b"d"));
-        if is_commit(object) && steps.len() == 2 && steps.iter().any(is_drop) {
-            claimed.store(true, Ordering::SeqCst);
-        }
-        Fate::Applied
-    });
+    let is_claimed = note_claims(&cluster);
     let claimed = Arc::clone(&is_claimed);
     cluster.hold_reads(move |object| object.starts_with("extent.") && claimed.load(Ordering::SeqCst));
     let sweep = tokio::spawn({
