@@ -201,7 +201,7 @@ impl Segments {
 
     /// Gives the blocks of dead ranges back to the file system: of so many at most, those first that give back most. The others grow
     /// meanwhile, and so does what one call gives back. Where small bodies die faster than that they wait for their neighbours, or for
-    /// the whole segment. Tells how many it were.
+    /// the whole segment. Tells how many were punched.
     pub fn punch_dead(&self, ranges_max: usize) -> io::Result<usize> {
         let mut work = Vec::new();
         {
@@ -220,17 +220,20 @@ impl Segments {
         }
         work.sort_unstable_by(|one, other| other.cmp(one));
         work.dedup();
-        let later = work.split_off(work.len().min(ranges_max));
-        for (_, number, start) in &work {
+        let mut punched = 0;
+        let outcome = work.iter().take(ranges_max).try_for_each(|(_, number, start)| {
             self.punch(*number, *start)?;
-        }
+            punched += 1;
+            Ok(())
+        });
+        // The next time, also after one that failed.
         let mut state = self.lock();
-        for (_, number, start) in later {
+        for (_, number, start) in work.into_iter().skip(punched) {
             if let Some(known) = state.known.get_mut(&number) {
                 known.grown.push(start);
             }
         }
-        Ok(work.len())
+        outcome.map(|()| punched)
     }
 
     /// Punches the dead range that begins there.
@@ -238,17 +241,16 @@ impl Segments {
         if !self.can_punch() {
             return Ok(());
         }
-        let end = {
-            let mut state = self.lock();
-            let Some(dead) = state.known.get_mut(&number).and_then(|known| known.dead.get_mut(&start)) else {
-                return Ok(());
-            };
-            dead.unpunched = 0;
-            dead.end
-        };
-        let (start, end) = (start.next_multiple_of(BLOCK_BYTES), end / BLOCK_BYTES * BLOCK_BYTES);
-        if !self.segment(number)?.file.punch(start, end - start)? {
+        let dead = |state: &State| state.known.get(&number)?.dead.get(&start).copied();
+        let Some(Dead { end, unpunched }) = dead(&self.lock()) else { return Ok(()) };
+        let (from, to) = (start.next_multiple_of(BLOCK_BYTES), end / BLOCK_BYTES * BLOCK_BYTES);
+        if !self.segment(number)?.file.punch(from, to - from)? {
             self.can_punch.store(false, Ordering::Relaxed);
+        }
+        // It may have grown meanwhile, by what is not punched yet.
+        let mut state = self.lock();
+        if let Some(dead) = state.known.get_mut(&number).and_then(|known| known.dead.get_mut(&start)) {
+            dead.unpunched = dead.unpunched.saturating_sub(unpunched);
         }
         Ok(())
     }
@@ -474,8 +476,8 @@ mod tests {
         let disk = crate::disk::Directory::open(dir.path()).expect("a disk");
         let segments = Arc::new(Segments::open(Box::new(disk), 1 << 20, None).expect("opened"));
         let reservation = segments.reserve(64 * BLOCK_BYTES).expect("reserved");
-        let zeros = bytes::Bytes::from(vec![7; 64 * BLOCK_BYTES as usize]);
-        reservation.segment.file().write_at(0, &[zeros]).expect("written");
+        let body = bytes::Bytes::from(vec![7; 64 * BLOCK_BYTES as usize]);
+        reservation.segment.file().write_at(0, &[body]).expect("written");
         let blocks = || {
             use std::os::unix::fs::MetadataExt;
             let path = dir.path().join(file_name(1));
