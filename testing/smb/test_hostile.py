@@ -4,7 +4,6 @@ import re
 import socket
 import struct
 import threading
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -229,12 +228,14 @@ def begin_frame(plug):
 
 def test_many_who_begin_long_frames(narrow):
     """What is announced is not read before there is room for it; when those who hold it leave, others go on."""
-    before, begun = memory_mib(narrow.server), []
+    before, begun, sending = memory_mib(narrow.server), [], []
     for _ in range(12):
         begun.append(narrow.connect())
         plug = begun[-1].connection.transport._sock
-        threading.Thread(target=begin_frame, args=(plug,), daemon=True).start()
-    time.sleep(3)
+        sending.append(threading.Thread(target=begin_frame, args=(plug,), daemon=True))
+        sending[-1].start()
+    # Half of the budget is for frames, which has room for three of them.
+    smb.eventually(lambda: sum(not one.is_alive() for one in sending) >= 3)
     assert memory_mib(narrow.server) < before + BUDGET_MIB + BESIDES_MIB
     other = narrow.connect()
     small_work(other, "small")
